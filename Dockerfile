@@ -1,0 +1,58 @@
+# The operator's image: the static binary, helm, and this project's watches.yaml and charts. Nothing else, no shell.
+#
+#   docker build -t <image> .                   compiles both binaries
+#   docker build -t <image> --target ready .    takes them from dist/ and pulls nothing
+#
+# The second way needs, for the image's platform and statically linked:
+#   dist/chartwright, dist/helm    executable
+#   dist/root/tmp                  an empty directory: mkdir -p dist/root/tmp && chmod 1777 dist/root/tmp
+#
+# It is a stage before the compilers, not a build argument that picks a stage: some builders work through every stage up
+# to the target, others lose their way in a FROM with a variable. Plain syntax throughout, so that docker with and without
+# BuildKit, podman and buildah can build it.
+
+# What both ways share.
+FROM scratch AS project
+ENV HOME=/opt/helm \
+    PATH=/usr/local/bin
+WORKDIR /opt/helm
+COPY watches.yaml ./
+COPY helm-charts ./helm-charts
+# A number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+ENTRYPOINT ["/usr/local/bin/chartwright"]
+CMD ["run"]
+
+# The image from ready binaries.
+FROM project AS ready
+# /tmp must be there and open to any user, for deployments that mount no volume on it. An empty image cannot run mkdir or
+# chmod, and COPY keeps the mode of what is inside a directory, not of the directory itself: hence dist/root around it.
+COPY dist/root /
+COPY dist/chartwright dist/helm /usr/local/bin/
+
+# The operator. Alpine's Rust links statically.
+FROM rust:1.95-alpine AS chartwright
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY src ./src
+# Not part of the binary, but cargo wants to see every member of the workspace and every target that Cargo.toml names.
+COPY lab/Cargo.toml ./lab/Cargo.toml
+COPY lab/src ./lab/src
+COPY tests ./tests
+RUN cargo build --release --locked --package chartwright
+
+# Helm, from the version that lab/tools/helm4/go.mod pins. Keep the flags like those in lab/tools.sh.
+FROM golang:1.26-alpine AS helm
+WORKDIR /src
+COPY lab/tools/helm4 ./
+RUN version=$(go list -m -f '{{.Version}}' helm.sh/helm/v4) \
+ && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o /out/helm \
+    -ldflags "-s -w -X helm.sh/helm/v4/internal/version.version=$version -X helm.sh/helm/v4/internal/version.gitTreeState=clean" \
+    helm.sh/helm/v4/cmd/helm \
+ && mkdir -p /root-tree/tmp && chmod 1777 /root-tree/tmp
+
+# The image from compiled binaries.
+FROM project
+COPY --from=helm /root-tree /
+COPY --from=chartwright /src/target/release/chartwright /usr/local/bin/
+COPY --from=helm /out/helm /usr/local/bin/

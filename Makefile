@@ -1,0 +1,98 @@
+# What a person types. `make help` lists it.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+IMG ?= controller:latest
+CONTAINER_TOOL ?= docker
+# What a statically linked binary is compiled for. With musl installed: x86_64-unknown-linux-musl.
+STATIC_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
+# One test, or all whose name contains it.
+T ?=
+
+TOOLS := $(CURDIR)/target/tools
+HELM ?= $(if $(shell command -v helm),helm,$(TOOLS)/helm)
+KUBECTL ?= $(if $(shell command -v kubectl),kubectl,$(TOOLS)/kubectl)
+# A killed make leaves its children running; what holds a control plane looks whether this process still lives.
+export LAB_OWNER ?= $(shell echo $$PPID)
+
+##@ Start here
+.PHONY: demo
+demo: tools build ## Show the operator at work on a local control plane
+	target/debug/lab demo
+
+.PHONY: test
+test: tools ## Run all tests (one: make test T=part-of-its-name)
+	cargo build --quiet --workspace
+	target/debug/lab guard cargo test --workspace --no-fail-fast -- $(T)
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+
+##@ Develop
+.PHONY: build
+build: ## Compile everything
+	cargo build --workspace
+
+.PHONY: lint
+lint: ## Check formatting and lints
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: tools
+tools: ## Get helm, kubectl and the parts of the control plane
+	@lab/tools.sh
+
+.PHONY: tools-path
+tools-path: ## Print the directory that holds them
+	@lab/tools.sh path
+
+.PHONY: lab-up lab-down lab-status lab-env
+lab-up: tools build ## Start a local control plane that stays
+	target/debug/lab up
+lab-down: ## End it
+	target/debug/lab down
+lab-status: ## Say whether it is up
+	@target/debug/lab status
+lab-env: ## Print its environment: eval "$(make -s lab-env)"
+	@target/debug/lab env
+
+##@ Use a cluster (the one of your kubeconfig)
+.PHONY: install
+install: ## Install the CRDs
+	$(KUBECTL) apply -k config/crd
+
+.PHONY: uninstall
+uninstall: ## Remove the CRDs, and with them all their resources
+	$(KUBECTL) delete --ignore-not-found -k config/crd
+
+.PHONY: run
+run: ## Run the operator on this machine
+	cargo run -- run --helm $(HELM)
+
+.PHONY: docker-build
+docker-build: ## Build the image IMG
+	$(CONTAINER_TOOL) build -t $(IMG) .
+
+.PHONY: docker-build-ready
+docker-build-ready: dist ## Build the image IMG from binaries made here, pulling nothing
+	$(CONTAINER_TOOL) build --target ready -t $(IMG) .
+
+.PHONY: dist
+dist: tools ## Put static binaries and an empty /tmp for the image into dist/
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --locked --package chartwright --target $(STATIC_TARGET)
+	mkdir -p dist/root/tmp && chmod 1777 dist/root/tmp
+	install target/$(STATIC_TARGET)/release/chartwright "$$(lab/tools.sh path)/helm" dist/
+
+.PHONY: docker-push
+docker-push: ## Push the image IMG
+	$(CONTAINER_TOOL) push $(IMG)
+
+.PHONY: deploy
+deploy: ## Deploy the operator with the image IMG
+	$(KUBECTL) kustomize config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
+
+.PHONY: undeploy
+undeploy: ## Remove the operator
+	$(KUBECTL) delete --ignore-not-found -k config/default

@@ -1,0 +1,56 @@
+//! `chartwright run`: the operator.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::controller::{self, Operator};
+use crate::discovery::Cache;
+use crate::render::Helm;
+use crate::{cluster, telemetry, watches};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file that maps kinds to charts
+    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
+    pub watches_file: PathBuf,
+    /// The helm program, version 3 or 4 [default: `helm` on PATH]
+    #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
+    pub helm: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub async fn run(args: Args) -> anyhow::Result<()> {
+    telemetry::logs::start();
+    let here = std::env::current_dir().context("cannot find the working directory")?;
+    let watches = watches::load(&args.watches_file, &here)?;
+    for warning in &watches.warnings {
+        tracing::warn!("{warning}");
+    }
+    let helm = Helm::find(args.helm.as_deref()).await?;
+    let cluster = cluster::connect().await?;
+    tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
+    let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);
+    let default_namespace = std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace);
+    let operator = Operator { client: cluster.client, helm, kinds, default_namespace };
+    let stop = CancellationToken::new();
+    tokio::spawn(stop_on_signal(stop.clone())?);
+    controller::run(watches.entries, operator, stop).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        stop.cancel();
+    })
+}

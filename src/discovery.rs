@@ -1,0 +1,105 @@
+//! The kinds that the API server knows, asked for once and again when one is missing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use kube::Client;
+use kube::core::GroupVersionKind;
+use kube::discovery::{ApiResource, Discovery, Scope};
+
+use crate::error::{Category, of_kube, sentence};
+
+/// What the API server offers, in the shape that `helm template` takes.
+#[derive(Clone, Debug, Default)]
+pub struct Capabilities {
+    pub kube_version: String,
+    /// `apps/v1` and `apps/v1/Deployment`, as a real install lists them.
+    pub api_versions: Vec<String>,
+}
+
+/// A kind and how it is reached.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    pub resource: ApiResource,
+    pub namespaced: bool,
+}
+
+/// One answer of the API server.
+#[derive(Debug, Default)]
+pub struct Kinds {
+    known: HashMap<GroupVersionKind, Kind>,
+    pub capabilities: Capabilities,
+}
+
+impl Kinds {
+    pub fn get(&self, gvk: &GroupVersionKind) -> Option<&Kind> {
+        self.known.get(gvk)
+    }
+
+    /// For tests of the pure stages.
+    pub fn of(kinds: impl IntoIterator<Item = (GroupVersionKind, Kind)>) -> Self {
+        Kinds { known: kinds.into_iter().collect(), capabilities: Capabilities::default() }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot ask the API server for its kinds: {}", sentence(.0))]
+pub struct DiscoveryError(#[from] kube::Error);
+
+impl DiscoveryError {
+    pub fn category(&self) -> Category {
+        of_kube(&self.0)
+    }
+}
+
+/// The last answer, shared by all.
+pub struct Cache {
+    client: Client,
+    last: RwLock<Arc<Kinds>>,
+}
+
+impl Cache {
+    pub async fn new(client: Client) -> Result<Self, DiscoveryError> {
+        let kinds = discover(&client).await?;
+        Ok(Cache { client, last: RwLock::new(Arc::new(kinds)) })
+    }
+
+    pub fn kinds(&self) -> Arc<Kinds> {
+        // A poisoned lock still holds a whole answer: it is only ever replaced.
+        self.last.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Kinds that know all of these, if the API server does: asks again when one is missing.
+    pub async fn kinds_with(&self, wanted: &[GroupVersionKind]) -> Result<Arc<Kinds>, DiscoveryError> {
+        let kinds = self.kinds();
+        if wanted.iter().all(|gvk| kinds.get(gvk).is_some()) {
+            return Ok(kinds);
+        }
+        let fresh = Arc::new(discover(&self.client).await?);
+        *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh.clone();
+        Ok(fresh)
+    }
+}
+
+async fn discover(client: &Client) -> Result<Kinds, DiscoveryError> {
+    let version = client.apiserver_version().await?;
+    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
+    let mut kinds = Kinds::default();
+    kinds.capabilities.kube_version = version.git_version;
+    for group in discovery.groups() {
+        for version in group.versions() {
+            let mut resources = group.versioned_resources(version);
+            resources.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind));
+            let Some((first, _)) = resources.first() else { continue };
+            kinds.capabilities.api_versions.push(first.api_version.clone());
+            for (resource, capabilities) in resources {
+                kinds.capabilities.api_versions.push(format!("{}/{}", resource.api_version, resource.kind));
+                let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
+                kinds.known.insert(gvk, Kind { resource, namespaced: capabilities.scope == Scope::Namespaced });
+            }
+        }
+    }
+    kinds.capabilities.api_versions.sort();
+    kinds.capabilities.api_versions.dedup();
+    Ok(kinds)
+}

@@ -1,0 +1,52 @@
+//! Chartwright turns Helm charts into Kubernetes APIs.
+//!
+//! A tour. One reconcile is a pipeline; each arrow is a function whose input and output are plain data:
+//!
+//! ```text
+//! custom resource ──▶ values ──▶ render ──▶ manifest ──▶ plan ──▶ apply ──▶ status
+//!   + watch           (pure)     (helm)      (pure)     (pure)    (API)     (pure)
+//! ```
+//!
+//! Read [`reconcile`] first: it tells this story from top to bottom. Then the rooms:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`watches`] | watches.yaml: which kind is made by which chart |
+//! | [`chart`] | a chart on disk |
+//! | [`values`] | a spec and overrides become chart values |
+//! | [`render`] | the helm process |
+//! | [`yaml`] | YAML as Kubernetes reads it |
+//! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
+//! | [`object`] | one Kubernetes object, as data |
+//! | [`plan`] | what to do, as data |
+//! | [`apply`] | doing it |
+//! | [`health`] | is an object ready, and if not, why |
+//! | [`status`] | what the custom resource says about itself |
+//! | [`reconcile`] | the story |
+//! | [`controller`] | which resource is reconciled when |
+//! | [`children`] | watches on what was applied |
+//! | [`discovery`] | the kinds that the API server knows |
+//! | [`cluster`] | the connection to the API server |
+//! | [`error`] | the categories that every error belongs to |
+//! | [`telemetry`] | logs and events |
+//! | [`cli`] | one file per command |
+
+pub mod apply;
+pub mod chart;
+pub mod children;
+pub mod cli;
+pub mod cluster;
+pub mod controller;
+pub mod discovery;
+pub mod error;
+pub mod health;
+pub mod manifest;
+pub mod object;
+pub mod plan;
+pub mod reconcile;
+pub mod render;
+pub mod status;
+pub mod telemetry;
+pub mod values;
+pub mod watches;
+pub mod yaml;

@@ -1,0 +1,28 @@
+//! The `chartwright` program: parse, run, exit code.
+
+use std::process::ExitCode;
+
+use chartwright::cli::{self, Command};
+use clap::Parser;
+
+fn main() -> ExitCode {
+    // clap ends with exit code 2 on wrong usage.
+    let args = cli::Args::parse();
+    match execute(args.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn execute(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Run(args) => tokio::runtime::Runtime::new()?.block_on(cli::run::run(args)),
+        Command::Version => {
+            println!("chartwright {}", env!("CARGO_PKG_VERSION"));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! One Kubernetes object, as data. It has an apiVersion, a kind and a name; nothing else is checked here.
+
+use std::fmt;
+
+use kube::api::{DynamicObject, TypeMeta};
+use kube::core::{GroupVersionKind, ObjectMeta};
+use serde_json::{Map, Value, json};
+
+/// A Kubernetes object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object(Value);
+
+/// Which object, among all of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+#[derive(Debug, thiserror::Error, PartialEq)]
+pub enum ObjectError {
+    #[error("it is not a map but {0}")]
+    NotAMap(&'static str),
+    #[error("it has no {0}")]
+    Missing(&'static str),
+    #[error("its {0} is not a {1}")]
+    WrongType(&'static str, &'static str),
+}
+
+impl Object {
+    /// # Errors
+    /// The value is not a map, or apiVersion, kind or metadata.name is missing or no string.
+    pub fn new(value: Value) -> Result<Self, ObjectError> {
+        if !value.is_object() {
+            return Err(ObjectError::NotAMap(type_name(&value)));
+        }
+        required(&value, "/apiVersion", "apiVersion")?;
+        required(&value, "/kind", "kind")?;
+        if !value.get("metadata").unwrap_or(&Value::Null).is_object() {
+            return Err(ObjectError::Missing("metadata"));
+        }
+        required(&value, "/metadata/name", "metadata.name")?;
+        for (pointer, name) in [("/metadata/labels", "labels"), ("/metadata/annotations", "annotations")] {
+            if value.pointer(pointer).is_some_and(|map| !map.is_object() && !map.is_null()) {
+                return Err(ObjectError::WrongType(name, "map"));
+            }
+        }
+        Ok(Object(value))
+    }
+
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+
+    pub fn api_version(&self) -> &str {
+        self.text("/apiVersion")
+    }
+
+    pub fn kind(&self) -> &str {
+        self.text("/kind")
+    }
+
+    pub fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    pub fn namespace(&self) -> Option<&str> {
+        self.0.pointer("/metadata/namespace").and_then(Value::as_str).filter(|namespace| !namespace.is_empty())
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.0.pointer("/metadata/annotations")?.get(key)?.as_str()
+    }
+
+    pub fn gvk(&self) -> GroupVersionKind {
+        let (group, version) = split_api_version(self.api_version());
+        GroupVersionKind::gvk(group, version, self.kind())
+    }
+
+    pub fn id(&self) -> ObjectId {
+        let (group, version) = split_api_version(self.api_version());
+        ObjectId {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: self.kind().to_owned(),
+            namespace: self.namespace().map(str::to_owned),
+            name: self.name().to_owned(),
+        }
+    }
+
+    pub fn set_namespace(&mut self, namespace: &str) {
+        self.metadata().insert("namespace".into(), namespace.into());
+    }
+
+    pub fn set_label(&mut self, key: &str, value: &str) {
+        self.entries("labels").insert(key.into(), value.into());
+    }
+
+    pub fn set_annotation(&mut self, key: &str, value: &str) {
+        self.entries("annotations").insert(key.into(), value.into());
+    }
+
+    /// Makes `owner` the one owner of this object.
+    pub fn set_owner(&mut self, owner: &Value) {
+        self.metadata().insert("ownerReferences".into(), json!([owner]));
+    }
+
+    /// What kube's client takes and returns.
+    pub fn to_dynamic(&self) -> DynamicObject {
+        let types = TypeMeta { api_version: self.api_version().to_owned(), kind: self.kind().to_owned() };
+        let metadata: ObjectMeta = ObjectMeta {
+            name: Some(self.name().to_owned()),
+            namespace: self.namespace().map(str::to_owned),
+            ..Default::default()
+        };
+        DynamicObject { types: Some(types), metadata, data: self.0.clone() }
+    }
+
+    fn text(&self, pointer: &str) -> &str {
+        self.0.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn metadata(&mut self) -> &mut Map<String, Value> {
+        map_at(&mut self.0, "metadata")
+    }
+
+    fn entries(&mut self, name: &str) -> &mut Map<String, Value> {
+        let metadata = self.metadata();
+        let entry = metadata.entry(name).or_insert_with(|| json!({}));
+        if entry.is_null() {
+            *entry = json!({});
+        }
+        as_map(entry)
+    }
+}
+
+fn map_at<'a>(value: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    as_map(&mut value[key])
+}
+
+/// `Object::new` has checked that these places hold maps.
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("checked when the object was made"),
+    }
+}
+
+fn required(value: &Value, pointer: &str, name: &'static str) -> Result<(), ObjectError> {
+    match value.pointer(pointer) {
+        None | Some(Value::Null) => Err(ObjectError::Missing(name)),
+        Some(Value::String(text)) if text.is_empty() => Err(ObjectError::Missing(name)),
+        Some(Value::String(_)) => Ok(()),
+        Some(_) => Err(ObjectError::WrongType(name, "string")),
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+/// `apps/v1` is group apps, version v1; `v1` is the core group.
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
+    api_version.split_once('/').unwrap_or(("", api_version))
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.kind)?;
+        if let Some(namespace) = &self.namespace {
+            write!(f, "{namespace}/")?;
+        }
+        write!(f, "{}", self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_needs_a_kind_a_version_and_a_name() {
+        let cases = [
+            (json!([]), "it is not a map but a list"),
+            (json!({"kind": "A", "metadata": {"name": "a"}}), "it has no apiVersion"),
+            (json!({"apiVersion": "v1", "metadata": {"name": "a"}}), "it has no kind"),
+            (json!({"apiVersion": "v1", "kind": "A"}), "it has no metadata"),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": {}}), "it has no metadata.name"),
+            (json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": 3}}), "its metadata.name is not a string"),
+            (
+                json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", "labels": []}}),
+                "its labels is not a map",
+            ),
+        ];
+        for (value, message) in cases {
+            assert_eq!(Object::new(value).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn labels_are_added_where_there_were_none_or_null() {
+        for metadata in [json!({"name": "a"}), json!({"name": "a", "labels": null})] {
+            let mut object = Object::new(json!({"apiVersion": "apps/v1", "kind": "A", "metadata": metadata})).unwrap();
+            object.set_label("x", "y");
+            assert_eq!(object.value()["metadata"]["labels"], json!({"x": "y"}));
+            assert_eq!(object.id().group, "apps");
+        }
+    }
+}

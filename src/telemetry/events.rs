@@ -1,0 +1,58 @@
+//! Events on the custom resource, which `kubectl describe` shows.
+
+use kube::api::DynamicObject;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource};
+
+use crate::error::sentence;
+use crate::reconcile::Context;
+
+/// The API server refuses longer notes.
+const LONGEST: usize = 1024;
+
+pub struct Events(Recorder);
+
+impl Events {
+    pub fn new(client: Client) -> Self {
+        let reporter = Reporter { controller: "chartwright".into(), instance: std::env::var("HOSTNAME").ok() };
+        Events(Recorder::new(client, reporter))
+    }
+
+    /// Something that a person should look at. An event that cannot be written is only logged: the condition says the
+    /// same, and a reconcile must not fail for it.
+    pub async fn warning(&self, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: reason.into(),
+            note: Some(shortened(message)),
+            action: "Reconcile".into(),
+            secondary: None,
+        };
+        let reference = cr.object_ref(&context.primary.resource);
+        if let Err(error) = self.0.publish(&event, &reference).await {
+            tracing::warn!(reason, "cannot write an event: {}", sentence(&error));
+        }
+    }
+}
+
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST {
+        return message.to_owned();
+    }
+    let mut end = LONGEST - '…'.len_utf8();
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    format!("{}…", &message[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_note_is_cut_at_a_character() {
+        let note = shortened(&"ä".repeat(600));
+        assert!(note.len() <= LONGEST && note.ends_with("ä…"));
+    }
+}

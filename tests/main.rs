@@ -1,0 +1,10 @@
+//! Tests on a real control plane: one file per behaviour, named as a sentence.
+#![allow(clippy::unwrap_used, reason = "a test that unwraps fails with the line that did")]
+
+mod harness;
+
+mod a_custom_resource_becomes_objects;
+mod a_wrong_start_ends_in_one_clear_line;
+mod hooks_are_never_ordinary_objects;
+mod the_lab_behaves_like_a_cluster;
+mod the_sample_operator_works;
