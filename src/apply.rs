@@ -1,66 +1,163 @@
-//! Doing what the plan says, by server-side apply.
+//! Doing what the plan says, by server-side apply: crds/ first, then kind by kind in Helm's order.
+//!
+//! Waits for CRDs hold no slot. Whatever happens, the caller learns what was applied, so that the record can say it.
 
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
-use kube::{Client, Error};
+use std::time::{Duration, Instant};
 
+use futures::{FutureExt, StreamExt, stream};
+use k8s_openapi::jiff::Timestamp;
+use kube::Error;
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
+use crate::health::{self, Health, State};
 use crate::manifest::order::install_rank;
 use crate::object::ObjectId;
 use crate::plan::{Plan, Planned};
-
-/// Helm 4 applies under this name too, so that its `rollback` and `upgrade` do not conflict with us.
-pub const FIELD_MANAGER: &str = "helm";
+use crate::preflight::{Preflight, shortened};
+use crate::release::Applied;
 
 /// How many objects of one rank are sent at once.
 const AT_ONCE: usize = 8;
+/// Helm waits as long.
+const CRD_PATIENCE: Duration = Duration::from_secs(60);
+const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
-#[error("{id}: {}", sentence(error))]
-pub struct ApplyError {
-    pub id: ObjectId,
-    pub error: Error,
+pub enum ApplyError {
+    #[error("{id}: {}", shortened(&sentence(error)))]
+    Refused { id: Box<ObjectId>, error: Error },
+    #[error("{id} was not established within {} s", CRD_PATIENCE.as_secs())]
+    NotEstablished { id: Box<ObjectId> },
+    #[error("{id} is still being deleted; it is made again when it is gone")]
+    StillThere { id: Box<ObjectId> },
 }
 
 impl ApplyError {
     pub fn category(&self) -> Category {
-        of_kube(&self.error)
+        match self {
+            ApplyError::Refused { error, .. } => of_kube(error),
+            ApplyError::NotEstablished { .. } => Category::ApplyFailed,
+            ApplyError::StillThere { .. } => Category::Waiting,
+        }
+    }
+
+    fn refused(planned: &Planned, error: Error) -> Self {
+        ApplyError::Refused { id: Box::new(planned.object.id()), error }
     }
 }
 
-/// Applies everything, kind by kind in Helm's order, and stops at the first refusal.
-pub async fn apply(plan: &Plan, client: &Client) -> Result<(), ApplyError> {
+/// What was applied, also when it ended early.
+#[derive(Default)]
+pub struct Progress {
+    pub applied: Vec<Applied>,
+    /// As the answers showed it, in the same order.
+    pub health: Vec<Health>,
+    pub stopped_by: Option<ApplyError>,
+}
+
+/// Makes sure that the contents of crds/ are there and established. They are never changed.
+pub async fn install_crds(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
     for crd in &plan.crds {
-        create_if_absent(crd, client).await?;
+        match calls.create(crd).await {
+            Ok(_) => {}
+            Err(Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(ApplyError::refused(crd, error)),
+        }
     }
-    for rank in plan.apply.chunk_by(|a, b| install_rank(a.object.kind()) == install_rank(b.object.kind())) {
-        // Boxed, since the compiler cannot see that a future which borrows from a slice may cross threads.
-        let applied: Vec<_> = rank.iter().map(|planned| apply_one(planned, client).boxed()).collect();
-        stream::iter(applied).buffer_unordered(AT_ONCE).try_collect::<Vec<()>>().await?;
+    for crd in plan.crds.iter().filter(|crd| is_crd(crd)) {
+        wait_until_established(crd, calls).await?;
     }
     Ok(())
 }
 
-async fn apply_one(planned: &Planned, client: &Client) -> Result<(), ApplyError> {
-    let params = PatchParams::apply(FIELD_MANAGER).force();
-    let object = &planned.object;
-    let applied = api(planned, client).patch(object.name(), &params, &Patch::Apply(object.value())).await;
-    applied.map(|_| ()).map_err(|error| ApplyError { id: object.id(), error })
+/// Applies the plan's objects and stops after the first rank in which one was refused.
+pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progress {
+    let mut progress = Progress::default();
+    for rank in plan.apply.chunk_by(|a, b| install_rank(a.object.kind()) == install_rank(b.object.kind())) {
+        // Boxed, since the compiler cannot see that a future which borrows from a slice may cross threads.
+        let applications: Vec<_> = rank.iter().map(|planned| apply_one(planned, preflight, calls).boxed()).collect();
+        let mut results = stream::iter(applications).buffer_unordered(AT_ONCE);
+        while let Some(result) = results.next().await {
+            match result {
+                Ok(object) => progress.note(object),
+                Err(error) => progress.stopped_by = progress.stopped_by.take().or(Some(error)),
+            }
+        }
+        if progress.stopped_by.is_none() {
+            progress.stopped_by = wait_for_crds(rank, calls).await.err();
+        }
+        if progress.stopped_by.is_some() {
+            break;
+        }
+    }
+    progress
 }
 
-/// Helm creates the contents of crds/ once and never changes them.
-async fn create_if_absent(planned: &Planned, client: &Client) -> Result<(), ApplyError> {
-    let created = api(planned, client).create(&PostParams::default(), &planned.object.to_dynamic()).await;
-    match created {
-        Ok(_) => Ok(()),
-        Err(Error::Api(status)) if status.code == 409 => Ok(()),
-        Err(error) => Err(ApplyError { id: planned.object.id(), error }),
+impl Progress {
+    fn note(&mut self, (id, object): (ObjectId, DynamicObject)) {
+        let mut applied = Applied::new(id, object.metadata.uid.clone());
+        applied.generation = object.metadata.generation;
+        self.applied.push(applied);
+        let value = serde_json::to_value(&object).unwrap_or(Value::Null);
+        self.health.push(health::of(&value, Timestamp::now()));
     }
 }
 
-fn api(planned: &Planned, client: &Client) -> Api<DynamicObject> {
-    match planned.object.namespace().filter(|_| planned.kind.namespaced) {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &planned.kind.resource),
-        None => Api::all_with(client.clone(), &planned.kind.resource),
+async fn apply_one(
+    planned: &Planned,
+    preflight: &Preflight,
+    calls: &Calls,
+) -> Result<(ObjectId, DynamicObject), ApplyError> {
+    let id = planned.object.id();
+    if let Some(uid) = preflight.replace.get(&id) {
+        remove(planned, &id, uid, calls).await?;
+    }
+    let applied = calls.apply(planned).await;
+    applied.map(|object| (id, object)).map_err(|error| ApplyError::refused(planned, error))
+}
+
+/// Deletes an object that is made again, and waits until its name is free.
+async fn remove(planned: &Planned, id: &ObjectId, uid: &str, calls: &Calls) -> Result<(), ApplyError> {
+    let deadline = Instant::now() + CRD_PATIENCE;
+    calls.delete(&planned.kind, id, uid).await.map_err(|error| ApplyError::refused(planned, error))?;
+    loop {
+        let live = calls.metadata(&planned.kind, id).await.map_err(|error| ApplyError::refused(planned, error))?;
+        if live.is_none_or(|live| live.uid.as_deref() != Some(uid)) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(ApplyError::StillThere { id: Box::new(id.clone()) });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+async fn wait_for_crds(rank: &[Planned], calls: &Calls) -> Result<(), ApplyError> {
+    for crd in rank.iter().filter(|planned| is_crd(planned)) {
+        wait_until_established(crd, calls).await?;
+    }
+    Ok(())
+}
+
+fn is_crd(planned: &Planned) -> bool {
+    planned.object.kind() == "CustomResourceDefinition"
+}
+
+async fn wait_until_established(crd: &Planned, calls: &Calls) -> Result<(), ApplyError> {
+    let id = crd.object.id();
+    let deadline = Instant::now() + CRD_PATIENCE;
+    loop {
+        let live = calls.get(&crd.kind, &id).await.map_err(|error| ApplyError::refused(crd, error))?;
+        let value = live.and_then(|live| serde_json::to_value(live).ok());
+        if value.is_some_and(|value| health::of(&value, Timestamp::now()).state == State::Current) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(ApplyError::NotEstablished { id: Box::new(id) });
+        }
+        tokio::time::sleep(LOOK).await;
     }
 }

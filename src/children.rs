@@ -1,118 +1,307 @@
 //! Watches on what was applied, one per kind, started when a plan first needs the kind.
 //!
-//! Metadata only: who the owner is, and whether the object was deleted or its spec changed. What changed is for the
-//! reconcile to find out.
+//! They answer two questions without a call: is an object still there and as we left it, and is it healthy? Kinds whose
+//! health shows in their status are watched whole, but only what [`health`] reads is looked at; of all others only the
+//! metadata travels. A custom resource is told when one of its objects was deleted, changed, or got another health.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::channel::mpsc::UnboundedSender;
-use futures::{StreamExt, TryStreamExt, pin_mut};
+use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
-use kube::core::GroupVersionKind;
+use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Client, ResourceExt};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::discovery::Kind;
+use crate::health::{self, Health, State};
+use crate::object::{ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
+use crate::release::Applied;
 
-type Child = PartialObjectMeta<DynamicObject>;
+/// Kinds that are ready as soon as they exist.
+const WITHOUT_HEALTH: [&str; 22] = [
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "ConfigMap",
+    "CronJob",
+    "Endpoints",
+    "EndpointSlice",
+    "HorizontalPodAutoscaler",
+    "Ingress",
+    "IngressClass",
+    "LimitRange",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "NetworkPolicy",
+    "PersistentVolume",
+    "PriorityClass",
+    "ResourceQuota",
+    "Role",
+    "RoleBinding",
+    "Secret",
+    "ServiceAccount",
+    "StorageClass",
+    "ValidatingWebhookConfiguration",
+];
 
-/// The watches of one watched kind.
+/// What a watch knows about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub uid: String,
+    pub generation: Option<i64>,
+    pub health: Health,
+    parent: Option<ObjectRef<DynamicObject>>,
+}
+
+/// The answer to "is it there?".
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sight {
+    /// The watch of its kind has not caught up yet.
+    Unknown,
+    Absent,
+    Present(Box<Seen>),
+}
+
+/// What the watch of one kind has seen.
+#[derive(Default)]
+struct Table {
+    synced: bool,
+    seen: HashMap<(Option<String>, String), Seen>,
+    /// Collects a new list, which replaces the old one when it is complete.
+    listing: Option<HashMap<(Option<String>, String), Seen>>,
+}
+
+/// The watches of one watched kind's objects.
 pub struct Children {
     client: Client,
-    owner: ApiResource,
-    started: Mutex<HashSet<GroupVersionKind>>,
+    owner: Kind,
+    tables: Arc<Mutex<HashMap<(String, String), Table>>>,
+    started: Mutex<HashSet<(String, String)>>,
     tell: UnboundedSender<ObjectRef<DynamicObject>>,
+    tell_all: UnboundedSender<()>,
     stop: CancellationToken,
 }
 
 impl Children {
     pub fn new(
         client: Client,
-        owner: ApiResource,
+        owner: Kind,
         tell: UnboundedSender<ObjectRef<DynamicObject>>,
+        tell_all: UnboundedSender<()>,
         stop: CancellationToken,
     ) -> Self {
-        Children { client, owner, started: Mutex::default(), tell, stop }
+        Children { client, owner, tables: Arc::default(), started: Mutex::default(), tell, tell_all, stop }
     }
 
     /// Starts a watch for each kind that has none.
     pub fn watch<'a>(&self, kinds: impl Iterator<Item = &'a Kind>) {
-        // A poisoned lock still holds the set of started watches.
-        let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         for kind in kinds {
             let resource = &kind.resource;
-            if started.insert(GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind)) {
+            let key = (resource.group.clone(), resource.kind.clone());
+            if locked(&self.started).insert(key) {
                 tokio::spawn(self.watch_one(resource.clone()));
             }
         }
     }
 
+    /// What is known about an object.
+    pub fn sight(&self, key: &ObjectKey) -> Sight {
+        let tables = locked(&self.tables);
+        let Some(table) = tables.get(&(key.group.clone(), key.kind.clone())) else { return Sight::Unknown };
+        match table.seen.get(&(key.namespace.clone(), key.name.clone())) {
+            Some(seen) => Sight::Present(Box::new(seen.clone())),
+            None if table.synced => Sight::Absent,
+            None => Sight::Unknown,
+        }
+    }
+
+    /// Takes over what an apply was answered: the watch would say the same a moment later.
+    pub fn learn(&self, applied: &Applied, health: &Health) {
+        let key = applied.id.key();
+        let uid = applied.uid.clone().unwrap_or_default();
+        let seen = Seen { uid, generation: applied.generation, health: health.clone(), parent: None };
+        let mut tables = locked(&self.tables);
+        tables.entry((key.group, key.kind)).or_default().seen.insert((key.namespace, key.name), seen);
+    }
+
+    /// Whether an object is not as the record says it was applied.
+    pub fn has_drifted(&self, applied: &Applied) -> bool {
+        match self.sight(&applied.id.key()) {
+            Sight::Unknown => false,
+            Sight::Absent => true,
+            Sight::Present(seen) => {
+                Some(&seen.uid) != applied.uid.as_ref()
+                    || (applied.generation.is_some() && seen.generation != applied.generation)
+            }
+        }
+    }
+
     fn watch_one(&self, resource: ApiResource) -> impl Future<Output = ()> + use<> {
-        let api: Api<Child> = Api::all_with(self.client.clone(), &resource);
-        let owner = self.owner.clone();
-        let tell = self.tell.clone();
-        let stop = self.stop.clone();
+        let watch = Watch {
+            resource: resource.clone(),
+            owner: self.owner.clone(),
+            tables: self.tables.clone(),
+            tell: self.tell.clone(),
+            tell_all: self.tell_all.clone(),
+        };
+        let (client, stop) = (self.client.clone(), self.stop.clone());
         async move {
             let config = watcher::Config::default().labels(RELEASE_LABEL);
-            let events = watcher(api, config).default_backoff().take_until(stop.cancelled());
-            pin_mut!(events);
-            let mut generations = HashMap::new();
-            loop {
-                match events.try_next().await {
-                    Ok(Some(event)) => {
-                        if let Some(parent) = changed(&mut generations, event).and_then(|child| parent(&child, &owner))
-                        {
-                            // The receiver is gone only when the operator stops.
-                            let _ = tell.unbounded_send(parent);
-                        }
-                    }
-                    Ok(None) => break,
-                    Err(error) => tracing::warn!(kind = resource.kind, %error, "watch broke; trying again"),
-                }
+            if WITHOUT_HEALTH.contains(&resource.kind.as_str()) {
+                let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
+                let events = watcher(api, config).map_ok(|event| event_of(event, |object| (object.metadata, None)));
+                watch.follow(events, stop).await;
+            } else {
+                let api: Api<DynamicObject> = Api::all_with(client, &resource);
+                let events = watcher(api, config).map_ok(|event| event_of(event, whole));
+                watch.follow(events, stop).await;
             }
         }
     }
 }
 
-/// The object, if it was deleted or its spec is another than before.
-fn changed(generations: &mut HashMap<String, Option<i64>>, event: watcher::Event<Child>) -> Option<Child> {
+/// An event, with an object's metadata and, where it counts, its health.
+enum Change {
+    There(ObjectMeta, Option<Health>, bool),
+    Gone(ObjectMeta),
+    ListStarts,
+    ListEnds,
+}
+
+fn event_of<K>(event: watcher::Event<K>, read: impl Fn(K) -> (ObjectMeta, Option<Health>)) -> Change {
     match event {
-        watcher::Event::Delete(child) => {
-            generations.remove(&child.uid()?);
-            Some(child)
+        watcher::Event::Apply(object) => {
+            let (metadata, health) = read(object);
+            Change::There(metadata, health, false)
         }
-        watcher::Event::Apply(child) | watcher::Event::InitApply(child) => {
-            let before = generations.insert(child.uid()?, child.metadata.generation);
-            before.is_some_and(|generation| generation != child.metadata.generation).then_some(child)
+        watcher::Event::InitApply(object) => {
+            let (metadata, health) = read(object);
+            Change::There(metadata, health, true)
         }
-        watcher::Event::Init | watcher::Event::InitDone => None,
+        watcher::Event::Delete(object) => Change::Gone(read(object).0),
+        watcher::Event::Init => Change::ListStarts,
+        watcher::Event::InitDone => Change::ListEnds,
     }
 }
 
+fn whole(object: DynamicObject) -> (ObjectMeta, Option<Health>) {
+    let metadata = object.metadata.clone();
+    let value = serde_json::to_value(object).unwrap_or(Value::Null);
+    (metadata, Some(health::of(&value, Timestamp::now())))
+}
+
+/// One running watch.
+struct Watch {
+    resource: ApiResource,
+    owner: Kind,
+    tables: Arc<Mutex<HashMap<(String, String), Table>>>,
+    tell: UnboundedSender<ObjectRef<DynamicObject>>,
+    tell_all: UnboundedSender<()>,
+}
+
+impl Watch {
+    async fn follow(self, events: impl Stream<Item = Result<Change, watcher::Error>>, stop: CancellationToken) {
+        let events = events.default_backoff().take_until(stop.cancelled());
+        pin_mut!(events);
+        loop {
+            match events.try_next().await {
+                Ok(Some(change)) => self.note(change),
+                Ok(None) => break,
+                Err(error) => tracing::warn!(kind = self.resource.kind, %error, "watch broke; trying again"),
+            }
+        }
+    }
+
+    fn note(&self, change: Change) {
+        let mut tables = locked(&self.tables);
+        let table = tables.entry((self.resource.group.clone(), self.resource.kind.clone())).or_default();
+        match change {
+            Change::ListStarts => table.listing = Some(HashMap::new()),
+            Change::There(metadata, health, in_list) => self.note_object(table, metadata, health, in_list),
+            Change::Gone(metadata) => {
+                table.seen.remove(&place(&metadata));
+                self.tell(parent(&metadata, &self.owner));
+            }
+            Change::ListEnds => {
+                if !std::mem::replace(&mut table.synced, true) {
+                    // Whoever misses an object of this kind can see it only now.
+                    let _ = self.tell_all.unbounded_send(());
+                }
+                let Some(listed) = table.listing.take() else { return };
+                // What is missing from a new list went while nobody watched.
+                let vanished = table.seen.iter().filter(|(place, _)| !listed.contains_key(*place));
+                vanished.for_each(|(_, seen)| self.tell(seen.parent.clone()));
+                table.seen = listed;
+            }
+        }
+    }
+
+    fn note_object(&self, table: &mut Table, metadata: ObjectMeta, health: Option<Health>, in_list: bool) {
+        let seen = Seen {
+            uid: metadata.uid.clone().unwrap_or_default(),
+            generation: metadata.generation,
+            health: health.unwrap_or_else(|| Health::new(State::Current, "Exists", "it exists")),
+            parent: parent(&metadata, &self.owner),
+        };
+        let before = table.seen.insert(place(&metadata), seen.clone());
+        if let (true, Some(listing)) = (in_list, &mut table.listing) {
+            listing.insert(place(&metadata), seen.clone());
+        }
+        let is_news = before.is_none_or(|before| {
+            (&before.uid, before.generation) != (&seen.uid, seen.generation)
+                || (before.health.state, &before.health.reason) != (seen.health.state, &seen.health.reason)
+        });
+        if is_news {
+            self.tell(seen.parent);
+        }
+    }
+
+    fn tell(&self, parent: Option<ObjectRef<DynamicObject>>) {
+        if let Some(parent) = parent {
+            // The receiver is gone only when the operator stops.
+            let _ = self.tell.unbounded_send(parent);
+        }
+    }
+}
+
+fn place(metadata: &ObjectMeta) -> (Option<String>, String) {
+    (metadata.namespace.clone(), metadata.name.clone().unwrap_or_default())
+}
+
+/// A poisoned lock still holds what was seen last.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// The custom resource that an object belongs to, by owner reference or by annotation.
-fn parent(child: &Child, owner: &ApiResource) -> Option<ObjectRef<DynamicObject>> {
-    let by_reference = child.owner_references().iter().find(|reference| {
+fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<ObjectRef<DynamicObject>> {
+    let resource = &owner.resource;
+    let reference_to = |name: &str, namespace: Option<&str>| {
+        let parent = ObjectRef::new_with(name, resource.clone());
+        match namespace.filter(|_| owner.namespaced) {
+            Some(namespace) => parent.within(namespace),
+            None => parent,
+        }
+    };
+    let by_reference = metadata.owner_references.iter().flatten().find(|reference| {
         reference.controller == Some(true)
-            && reference.kind == owner.kind
-            && reference.api_version.split('/').next() == owner.api_version.split('/').next()
+            && reference.kind == resource.kind
+            && split_api_version(&reference.api_version).0 == resource.group
     });
     if let Some(reference) = by_reference {
-        let parent = ObjectRef::new_with(&reference.name, owner.clone());
-        return Some(match child.namespace() {
-            Some(namespace) => parent.within(&namespace),
-            None => parent,
-        });
+        return Some(reference_to(&reference.name, metadata.namespace.as_deref()));
     }
-    let annotations = child.annotations();
-    if *annotations.get(PRIMARY_RESOURCE_TYPE)? != format!("{}.{}", owner.kind, owner.group) {
+    let annotations = metadata.annotations.as_ref()?;
+    if *annotations.get(PRIMARY_RESOURCE_TYPE)? != format!("{}.{}", resource.kind, resource.group) {
         return None;
     }
     let (namespace, name) = annotations.get(PRIMARY_RESOURCE)?.split_once('/')?;
-    let parent = ObjectRef::new_with(name, owner.clone());
-    Some(if namespace.is_empty() { parent } else { parent.within(namespace) })
+    Some(reference_to(name, Some(namespace)))
 }

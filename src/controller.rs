@@ -1,6 +1,7 @@
 //! Which custom resource is reconciled when.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -8,28 +9,38 @@ use futures::channel::mpsc;
 use futures::future::join_all;
 use kube::api::{Api, DynamicObject};
 use kube::runtime::controller::{Action, Config, Controller};
-use kube::runtime::watcher;
+use kube::runtime::predicates;
+use kube::runtime::reflector;
+use kube::runtime::{Predicate, WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::calls::Calls;
+use crate::chart::reload::{self, Change, Live};
 use crate::children::Children;
+use crate::claims::Claims;
 use crate::discovery::{Cache, Kind};
-use crate::reconcile::{Context, ReconcileError, reconcile};
+use crate::error::Retry;
+use crate::reconcile::{Context, Next, ReconcileError, reconcile};
+use crate::release::Store;
 use crate::render::Helm;
 use crate::telemetry::events::Events;
 use crate::watches::Watch;
 
-/// How many custom resources of a kind are worked on at once.
-const AT_ONCE: u16 = 4;
 /// How long to wait for a kind's CRD before looking again.
 const LOOK_FOR_CRD: Duration = Duration::from_secs(2);
-const RETRY: Duration = Duration::from_secs(15);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
 
 /// Everything that the controllers share.
 #[derive(Clone)]
 pub struct Operator {
     pub client: Client,
     pub helm: Helm,
+    /// One per helm process.
+    pub helm_slots: Arc<Semaphore>,
+    pub calls: Calls,
+    pub claims: Claims,
     pub kinds: Arc<Cache>,
     pub default_namespace: String,
 }
@@ -42,27 +53,57 @@ pub async fn run(watches: Vec<Watch>, operator: Operator, stop: CancellationToke
 async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let Some(primary) = stop.run_until_cancelled(wait_for_kind(&watch, &operator.kinds)).await else { return };
     let (tell, told) = mpsc::unbounded();
-    let children = Children::new(operator.client.clone(), primary.resource.clone(), tell, stop.clone());
-    let api: Api<DynamicObject> = Api::all_with(operator.client.clone(), &primary.resource);
+    let (tell_all, told_all) = mpsc::unbounded();
     let resource = primary.resource.clone();
+    let chart = Arc::new(Live::new(watch.chart.clone(), operator.helm.clone()));
     let context = Arc::new(Context {
         events: Events::new(operator.client.clone()),
-        client: operator.client,
+        store: Store::new(operator.client.clone()),
+        children: Children::new(operator.client.clone(), primary.clone(), tell, tell_all.clone(), stop.clone()),
+        client: operator.client.clone(),
         helm: operator.helm,
+        helm_slots: operator.helm_slots,
+        calls: operator.calls,
+        claims: operator.claims,
         kinds: operator.kinds,
         watch,
+        chart,
         primary,
         default_namespace: operator.default_namespace,
-        children,
+        memory: Default::default(),
     });
+    let reload = tokio::spawn(follow_chart(context.clone(), tell_all));
     tracing::info!(kind = resource.kind, api_version = resource.api_version, "watching");
-    Controller::new_with(api, watcher::Config::default(), resource)
-        .with_config(Config::default().concurrency(AT_ONCE))
+    let api: Api<DynamicObject> = Api::all_with(operator.client, &resource);
+    let mut config = watcher::Config::default();
+    if let Some(selector) = &context.watch.selector {
+        config = config.labels(selector);
+    }
+    let writer = reflector::store::Writer::<DynamicObject>::new(resource.clone());
+    let reader = writer.as_reader();
+    // Our own status writes are not news. Everything that a person can change is.
+    let news = predicates::generation.combine(predicates::annotations).combine(predicates::finalizers);
+    let resources = watcher(api, config)
+        .default_backoff()
+        .reflect(writer)
+        .applied_objects()
+        .predicate_filter(news, Default::default());
+    let attempts = Arc::new(Attempts::default());
+    let counted = attempts.clone();
+    Controller::for_stream_with(resources, reader, resource)
+        // What waits holds no slot, so there may be many at once; slots are counted where work is done.
+        .with_config(Config::default().concurrency(context.watch.max_concurrent.map_or(0, |max| max as u16)))
         .reconcile_on(told)
+        .reconcile_all_on(told_all)
         .graceful_shutdown_on(stop.cancelled_owned())
-        .run(one, failed, context)
+        .run(
+            move |cr, context| one(cr, context, attempts.clone()),
+            move |cr, error, context| failed(cr, error, &context, &counted),
+            context,
+        )
         .for_each(|_| async {})
         .await;
+    reload.abort();
 }
 
 /// A missing CRD is waited for; other kinds work meanwhile.
@@ -86,16 +127,111 @@ async fn wait_for_kind(watch: &Watch, kinds: &Cache) -> Kind {
     }
 }
 
-async fn one(cr: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, ReconcileError> {
-    reconcile(&cr, &context).await.map(|()| Action::await_change())
+/// Has everything reconciled when the chart on disk changes. A broken chart is told once; the last good one stays in use.
+async fn follow_chart(context: Arc<Context>, tell_all: mpsc::UnboundedSender<()>) {
+    let chart = context.chart.clone();
+    let kind = &context.watch.gvk.kind;
+    let mut ticks = tokio::time::interval(reload::INTERVAL);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match chart.poll().await {
+            None => {}
+            Some(Change::New(current)) => {
+                tracing::info!(kind, chart = current.name, version = current.version, "the chart changed");
+                // The receiver is gone only when the operator stops.
+                let _ = tell_all.unbounded_send(());
+            }
+            Some(Change::Mended) => tracing::info!(kind, "the chart is as it was"),
+            Some(Change::Broken(message)) => {
+                tracing::error!(kind, "the changed chart cannot be used, the last good one stays in use: {message}");
+                context.events.broken_chart(&context.primary, &message).await;
+            }
+        }
+    }
 }
 
-/// What cannot get better by itself waits for a change.
-fn failed(cr: Arc<DynamicObject>, error: &ReconcileError, context: Arc<Context>) -> Action {
+/// Failures in a row, per custom resource and generation.
+#[derive(Default)]
+struct Attempts(Mutex<HashMap<String, (i64, u32)>>);
+
+impl Attempts {
+    fn succeeded(&self, cr: &DynamicObject) {
+        self.locked().remove(&cr.uid().unwrap_or_default());
+    }
+
+    /// How many there have been, this one included.
+    fn failed(&self, cr: &DynamicObject) -> u32 {
+        let generation = cr.metadata.generation.unwrap_or_default();
+        let mut all = self.locked();
+        let entry = all.entry(cr.uid().unwrap_or_default()).or_default();
+        if entry.0 != generation {
+            *entry = (generation, 0);
+        }
+        entry.1 = entry.1.saturating_add(1);
+        entry.1
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, (i64, u32)>> {
+        // A poisoned lock still holds counts.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+async fn one(cr: Arc<DynamicObject>, context: Arc<Context>, attempts: Arc<Attempts>) -> Result<Action, ReconcileError> {
+    let next = reconcile(&cr, &context).await?;
+    attempts.succeeded(&cr);
+    Ok(match (next, context.watch.reconcile_period) {
+        (Next::Look(after), _) => Action::requeue(after),
+        (Next::Rest, Some(period)) if !period.is_zero() => Action::requeue(period),
+        (Next::Rest, _) => Action::await_change(),
+    })
+}
+
+fn failed(cr: Arc<DynamicObject>, error: &ReconcileError, context: &Context, attempts: &Attempts) -> Action {
     let (kind, namespace, name) = (&context.watch.gvk.kind, cr.namespace(), cr.name_any());
-    tracing::error!(kind, namespace, name, reason = error.category().as_str(), "{error}");
-    match error.category().is_permanent() {
-        true => Action::await_change(),
-        false => Action::requeue(RETRY),
+    let category = error.category();
+    tracing::error!(kind, namespace, name, reason = category.as_str(), "{error}");
+    match backoff(category.retry(), attempts.failed(&cr)) {
+        Some(delay) => Action::requeue(jittered(delay, &cr.uid().unwrap_or_default())),
+        None => Action::await_change(),
+    }
+}
+
+/// Twice as long after each failure in a row. What only a person can repair starts slowly.
+fn backoff(retry: Retry, attempt: u32) -> Option<Duration> {
+    let first = match retry {
+        Retry::Never => return None,
+        Retry::Seldom => Duration::from_secs(20),
+        Retry::Often => Duration::from_secs(1),
+        Retry::Soon => Duration::from_millis(500),
+    };
+    Some(first.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_BACKOFF))
+}
+
+/// Up to a quarter longer, so that many that failed together do not come back together.
+fn jittered(delay: Duration, uid: &str) -> Duration {
+    let spread = uid.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into())) % 256;
+    delay + delay.mul_f64(f64::from(spread) / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_limit_and_hopeless_cases_rest() {
+        assert_eq!(backoff(Retry::Never, 1), None);
+        assert_eq!(backoff(Retry::Often, 1), Some(Duration::from_secs(1)));
+        assert_eq!(backoff(Retry::Often, 3), Some(Duration::from_secs(4)));
+        assert_eq!(backoff(Retry::Often, 40), Some(LONGEST_BACKOFF));
+    }
+
+    #[test]
+    fn jitter_lengthens_by_a_quarter_at_most() {
+        for uid in ["a", "b", "0c8f-11", ""] {
+            let delay = jittered(Duration::from_secs(4), uid);
+            assert!(delay >= Duration::from_secs(4) && delay <= Duration::from_secs(5), "{delay:?}");
+        }
     }
 }

@@ -36,6 +36,14 @@ impl Kinds {
         self.known.get(gvk)
     }
 
+    /// A kind in whichever version the API server has it.
+    pub fn any_version(&self, group: &str, kind: &str) -> Option<Kind> {
+        let mut found = self.known.iter().filter(|(gvk, _)| gvk.group == group && gvk.kind == kind).collect::<Vec<_>>();
+        // Any will do, but the same one each time.
+        found.sort_by(|(a, _), (b, _)| a.version.cmp(&b.version));
+        found.first().map(|(_, kind)| (*kind).clone())
+    }
+
     /// For tests of the pure stages.
     pub fn of(kinds: impl IntoIterator<Item = (GroupVersionKind, Kind)>) -> Self {
         Kinds { known: kinds.into_iter().collect(), capabilities: Capabilities::default() }
@@ -75,6 +83,11 @@ impl Cache {
         if wanted.iter().all(|gvk| kinds.get(gvk).is_some()) {
             return Ok(kinds);
         }
+        self.refresh().await
+    }
+
+    /// Asks again.
+    pub async fn refresh(&self) -> Result<Arc<Kinds>, DiscoveryError> {
         let fresh = Arc::new(discover(&self.client).await?);
         *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh.clone();
         Ok(fresh)

@@ -18,7 +18,21 @@ pub enum Category {
     InvalidManifest,
     /// The API server does not know a kind that the chart renders.
     UnknownKind,
-    /// The API server refused an object.
+    /// The API server says that an object is wrong.
+    InvalidObject,
+    /// An object would have to be made again for this change.
+    ImmutableField,
+    /// An object exists and belongs to something else.
+    BelongsToAnother,
+    /// The chart rendered nothing where there was something.
+    EmptyRender,
+    /// The release record cannot be read, or is not ours.
+    RecordUnusable,
+    /// An object needs something that is not there, a namespace for example.
+    Missing,
+    /// Something has to end first.
+    Waiting,
+    /// The API server refused an object for another reason.
     ApplyFailed,
     /// The API server refused because of missing permission.
     Forbidden,
@@ -35,25 +49,60 @@ impl Category {
             Category::RenderFailed => "RenderFailed",
             Category::InvalidManifest => "InvalidManifest",
             Category::UnknownKind => "UnknownKind",
+            Category::InvalidObject => "InvalidObject",
+            Category::ImmutableField => "ImmutableField",
+            Category::BelongsToAnother => "BelongsToAnother",
+            Category::EmptyRender => "EmptyRender",
+            Category::RecordUnusable => "RecordUnusable",
+            Category::Missing => "Missing",
+            Category::Waiting => "Waiting",
             Category::ApplyFailed => "ApplyFailed",
             Category::Forbidden => "Forbidden",
             Category::Unreachable => "Unreachable",
         }
     }
 
-    /// Whether trying again without any change could help.
-    pub fn is_permanent(self) -> bool {
+    /// When to try again although nothing has changed.
+    pub fn retry(self) -> Retry {
         use Category::*;
-        matches!(self, InvalidValues | InvalidChart | RenderFailed | InvalidManifest)
+        match self {
+            InvalidValues | InvalidChart | RenderFailed | InvalidManifest | InvalidObject | ImmutableField
+            | EmptyRender => Retry::Never,
+            // Somebody has to do something about these; they are looked at again from time to time.
+            UnknownKind | BelongsToAnother | RecordUnusable | Forbidden | Missing => Retry::Seldom,
+            HelmFailed | ApplyFailed | Unreachable => Retry::Often,
+            Waiting => Retry::Soon,
+        }
     }
+}
+
+/// How eagerly something that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Only a change can help.
+    Never,
+    Seldom,
+    Often,
+    Soon,
 }
 
 /// The category of an API server's answer.
 pub fn of_kube(error: &kube::Error) -> Category {
-    match error {
-        kube::Error::Api(status) if status.code == 401 || status.code == 403 => Category::Forbidden,
-        kube::Error::Api(status) if status.code < 500 && status.code != 429 => Category::ApplyFailed,
-        _ => Category::Unreachable,
+    let kube::Error::Api(status) = error else { return Category::Unreachable };
+    match status.code {
+        401 | 403 => Category::Forbidden,
+        404 => Category::Missing,
+        // The server says `field is immutable`; a Job's template says it in a longer sentence that ends so too.
+        422 if status.message.contains("field is immutable") => Category::ImmutableField,
+        // Strategies of updates that Kubernetes forbids for StatefulSets and claims come as Forbidden inside a 422.
+        422 if status.message.contains("Forbidden: updates to") || status.message.contains("is immutable after") => {
+            Category::ImmutableField
+        }
+        400 | 413 | 422 => Category::InvalidObject,
+        // A value of the wrong type in a server-side apply comes as an internal error.
+        500 if status.message.contains("failed to create typed patch object") => Category::InvalidObject,
+        429 | 500.. => Category::Unreachable,
+        _ => Category::ApplyFailed,
     }
 }
 

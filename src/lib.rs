@@ -19,21 +19,32 @@
 //! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
 //! | [`object`] | one Kubernetes object, as data |
 //! | [`plan`] | what to do, as data |
+//! | [`applyset`] | marks that say which objects belong together |
+//! | [`ownership`] | whose is an object that exists already |
+//! | [`preflight`] | asking the API server about everything before the first write |
 //! | [`apply`] | doing it |
+//! | [`prune`] | removing what is provably ours and no longer wanted |
+//! | [`uninstall`] | removing all of a release |
+//! | [`release`] | Helm's record of it |
 //! | [`health`] | is an object ready, and if not, why |
 //! | [`status`] | what the custom resource says about itself |
 //! | [`reconcile`] | the story |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
 //! | [`discovery`] | the kinds that the API server knows |
+//! | [`calls`] | the calls that are made on objects |
+//! | [`claims`] | who works on which object right now |
 //! | [`cluster`] | the connection to the API server |
 //! | [`error`] | the categories that every error belongs to |
 //! | [`telemetry`] | logs and events |
 //! | [`cli`] | one file per command |
 
 pub mod apply;
+pub mod applyset;
+pub mod calls;
 pub mod chart;
 pub mod children;
+pub mod claims;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
@@ -42,11 +53,16 @@ pub mod error;
 pub mod health;
 pub mod manifest;
 pub mod object;
+pub mod ownership;
 pub mod plan;
+pub mod preflight;
+pub mod prune;
 pub mod reconcile;
+pub mod release;
 pub mod render;
 pub mod status;
 pub mod telemetry;
+pub mod uninstall;
 pub mod values;
 pub mod watches;
 pub mod yaml;

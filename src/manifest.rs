@@ -6,6 +6,7 @@ pub mod order;
 
 use serde_json::Value;
 
+use crate::chart::notes;
 use crate::error::Category;
 use crate::object::{Object, ObjectError};
 use crate::yaml::{self, YamlError};
@@ -13,7 +14,7 @@ use crate::yaml::{self, YamlError};
 const HOOK: &str = "helm.sh/hook";
 
 /// What a chart rendered.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendered {
     /// The release's ordinary objects, in Helm's install order.
     pub objects: Vec<Object>,
@@ -21,14 +22,21 @@ pub struct Rendered {
     pub hooks: Vec<Hook>,
     /// The contents of crds/.
     pub crds: Vec<Object>,
+    /// What NOTES.txt says.
+    pub notes: String,
+    /// The text of the ordinary objects, as a release record holds it.
+    pub manifest: String,
 }
 
 /// An object that Helm runs at certain events instead of installing it.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Hook {
     pub object: Object,
     /// As in the annotation, in lower case: `pre-install`, `test`.
     pub events: Vec<String>,
+    /// The chart's file, and the text in it.
+    pub file: String,
+    pub text: String,
 }
 
 impl Hook {
@@ -52,7 +60,7 @@ impl ManifestError {
     }
 }
 
-/// Reads what `helm template --include-crds` printed.
+/// Reads what `helm template --include-crds` printed, or the manifest of a release record.
 pub fn read(text: &str) -> Result<Rendered, ManifestError> {
     let mut rendered = Rendered::default();
     let mut file = String::from("the chart's output");
@@ -60,25 +68,41 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         if let Some(named) = source(document) {
             file = named.to_owned();
         }
+        if let Some(text) = notes::read(&file, document) {
+            rendered.notes = text;
+            continue;
+        }
         let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
+        let mut is_ordinary = false;
         for item in flatten(value) {
             let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;
-            sort_in(&mut rendered, object, is_crd_file(&file));
+            is_ordinary |= sort_in(&mut rendered, object, &file, document);
+        }
+        if is_ordinary {
+            rendered.manifest.push_str(&format!("---\n{}\n", document.trim_matches('\n')));
         }
     }
     rendered.objects.sort_by(|a, b| order::install_rank(a.kind()).cmp(&order::install_rank(b.kind())));
     Ok(rendered)
 }
 
-fn sort_in(rendered: &mut Rendered, object: Object, from_crds: bool) {
-    if from_crds {
+/// Puts an object where it belongs; true for an ordinary one.
+fn sort_in(rendered: &mut Rendered, object: Object, file: &str, document: &str) -> bool {
+    if is_crd_file(file) {
         rendered.crds.push(object);
     } else if let Some(events) = object.annotation(HOOK) {
         let events = events.split(',').map(|event| event.trim().to_ascii_lowercase()).collect();
-        rendered.hooks.push(Hook { object, events });
+        rendered.hooks.push(Hook {
+            object,
+            events,
+            file: file.to_owned(),
+            text: document.trim_matches('\n').to_owned(),
+        });
     } else {
         rendered.objects.push(object);
+        return true;
     }
+    false
 }
 
 /// Splits at lines that start a document, as Helm does before it prints them.
@@ -179,6 +203,15 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         assert_eq!(names(&rendered.objects), ["ConfigMap/c", "Service/s", "Deployment/d"]);
         assert_eq!(names(&rendered.crds), ["CustomResourceDefinition/w"]);
         assert_eq!(rendered.hooks[0].events, ["pre-install", "post-upgrade"]);
+        assert_eq!(rendered.hooks[0].file, "app/templates/job.yaml");
+        let recorded = read(&rendered.manifest).unwrap();
+        assert_eq!((recorded.objects, recorded.hooks, recorded.crds), (rendered.objects, vec![], vec![]));
+    }
+
+    #[test]
+    fn notes_are_neither_an_object_nor_in_the_manifest() {
+        let text = "---\n# Source: app/templates/chartwright-notes.yaml\nchartwrightNotes: \"SGkKLS0tCg==\"\n";
+        assert_eq!(read(text).unwrap(), Rendered { notes: "Hi\n---\n".into(), ..Default::default() });
     }
 
     #[test]

@@ -4,20 +4,47 @@ use std::fmt;
 
 use kube::api::{DynamicObject, TypeMeta};
 use kube::core::{GroupVersionKind, ObjectMeta};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// A Kubernetes object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object(Value);
 
-/// Which object, among all of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// Which object, among all of a cluster, and in which version it was written.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     pub version: String,
     pub kind: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     pub name: String,
+}
+
+/// Which object, whatever the version: an object that moves from v1beta1 to v1 is still the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    pub group: String,
+    pub kind: String,
+    pub namespace: Option<String>,
+    pub name: String,
+}
+
+impl ObjectId {
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+        }
+    }
+
+    pub fn gvk(&self) -> GroupVersionKind {
+        GroupVersionKind::gvk(&self.group, &self.version, &self.kind)
+    }
 }
 
 #[derive(Debug, thiserror::Error, PartialEq)]
@@ -91,6 +118,16 @@ impl Object {
         }
     }
 
+    /// The object without map entries that are null: a create drops those, a server-side apply may refuse them.
+    pub fn without_nulls(mut self) -> Self {
+        drop_nulls(&mut self.0);
+        self
+    }
+
+    pub fn clear_namespace(&mut self) {
+        self.metadata().remove("namespace");
+    }
+
     pub fn set_namespace(&mut self, namespace: &str) {
         self.metadata().insert("namespace".into(), namespace.into());
     }
@@ -108,15 +145,24 @@ impl Object {
         self.metadata().insert("ownerReferences".into(), json!([owner]));
     }
 
-    /// What kube's client takes and returns.
+    /// What kube's client creates: name, namespace, labels and annotations, and everything outside of the metadata.
     pub fn to_dynamic(&self) -> DynamicObject {
         let types = TypeMeta { api_version: self.api_version().to_owned(), kind: self.kind().to_owned() };
-        let metadata: ObjectMeta = ObjectMeta {
+        let text_map = |name: &str| serde_json::from_value(self.0["metadata"][name].clone()).unwrap_or_default();
+        let metadata = ObjectMeta {
             name: Some(self.name().to_owned()),
             namespace: self.namespace().map(str::to_owned),
+            labels: text_map("labels"),
+            annotations: text_map("annotations"),
             ..Default::default()
         };
-        DynamicObject { types: Some(types), metadata, data: self.0.clone() }
+        let mut data = self.0.clone();
+        if let Value::Object(map) = &mut data {
+            for separate in ["apiVersion", "kind", "metadata"] {
+                map.remove(separate);
+            }
+        }
+        DynamicObject { types: Some(types), metadata, data }
     }
 
     fn text(&self, pointer: &str) -> &str {
@@ -134,6 +180,17 @@ impl Object {
             *entry = json!({});
         }
         as_map(entry)
+    }
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, inner| !inner.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -1,14 +1,21 @@
-//! What to do, as data: which objects to apply, in which order, with which marks of ownership.
+//! What to do, as data: which objects to apply, in which order, with which marks of ownership, and what to prune.
 //!
-//! Pure. The plan says everything; applying it takes no further decision.
+//! Pure. The plan says everything; applying it takes no further decision about what should be there. It refuses an empty
+//! render where there was something before: that is a mistake far more often than a wish.
+
+use std::collections::HashSet;
 
 use kube::core::GroupVersionKind;
+use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
+use crate::applyset;
 use crate::discovery::{Kind, Kinds};
 use crate::error::Category;
 use crate::manifest::Rendered;
-use crate::object::{Object, ObjectId};
+use crate::object::{Object, ObjectId, ObjectKey};
+use crate::ownership::{place_of, type_of};
+use crate::release::Applied;
 
 /// Marks every object of a release; the watches on children select it.
 pub const RELEASE_LABEL: &str = "chartwright.dev/release";
@@ -33,6 +40,8 @@ pub struct Target<'a> {
     pub namespace: &'a str,
     pub chart: &'a str,
     pub owner: &'a Owner,
+    /// Whether a render without objects is meant.
+    pub allow_empty: bool,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -40,6 +49,8 @@ pub struct Target<'a> {
 pub struct Planned {
     pub object: Object,
     pub kind: Kind,
+    /// Its namespace or its CRD comes with the same release: the API server cannot judge it before that is there.
+    pub needs_release: bool,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +59,14 @@ pub struct Plan {
     pub crds: Vec<Planned>,
     /// In the order of application.
     pub apply: Vec<Planned>,
+    /// What an earlier revision had and this one has not.
+    pub prune: Vec<Applied>,
+}
+
+impl Plan {
+    pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
+        self.apply.iter().map(|planned| planned.object.id())
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -56,35 +75,121 @@ pub enum PlanError {
         "the API server does not know the kind of {id} ({api_version}); install what brings it, or check the chart"
     )]
     UnknownKind { id: Box<ObjectId>, api_version: String },
+    #[error("the chart renders {id} twice; give one of them another name")]
+    Duplicate { id: Box<ObjectId> },
+    #[error(
+        "the chart renders no objects any more, which would remove all {count} of the release; if that is meant, set `allowEmpty: true` in watches.yaml"
+    )]
+    Empty { count: usize },
 }
 
 impl PlanError {
     pub fn category(&self) -> Category {
-        Category::UnknownKind
+        match self {
+            PlanError::UnknownKind { .. } => Category::UnknownKind,
+            PlanError::Duplicate { .. } => Category::InvalidManifest,
+            PlanError::Empty { .. } => Category::EmptyRender,
+        }
     }
 }
 
-/// Decides what to do with what a chart rendered.
-pub fn plan(rendered: Rendered, target: &Target<'_>, kinds: &Kinds) -> Result<Plan, PlanError> {
-    let apply = rendered.objects.into_iter().map(|object| {
-        let kind = known(&object, kinds)?;
-        Ok(Planned { object: marked(object, target, &kind), kind })
+/// Decides what to do with what a chart rendered. `before` is what earlier revisions have in the cluster.
+pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: &Kinds) -> Result<Plan, PlanError> {
+    if rendered.objects.is_empty() && !before.is_empty() && !target.allow_empty {
+        return Err(PlanError::Empty { count: before.len() });
+    }
+    let brought = Brought::by(&rendered);
+    let mut plan = Plan::default();
+    for object in rendered.crds {
+        let kind = brought.kind_of(&object, kinds)?;
+        plan.crds.push(Planned { object: object.without_nulls(), kind, needs_release: false });
+    }
+    let mut seen = HashSet::new();
+    for object in rendered.objects {
+        let planned = brought.plan_one(object, target, kinds)?;
+        let id = planned.object.id();
+        if !seen.insert(id.key()) {
+            return Err(PlanError::Duplicate { id: Box::new(id) });
+        }
+        plan.apply.push(planned);
+    }
+    plan.prune = gone(before, &seen);
+    Ok(plan)
+}
+
+/// Recorded before and not planned now, each once.
+fn gone(before: &[Applied], planned: &HashSet<ObjectKey>) -> Vec<Applied> {
+    let mut listed = HashSet::new();
+    let gone = before.iter().filter(|applied| {
+        let key = applied.id.key();
+        !planned.contains(&key) && listed.insert(key)
     });
-    let crds = rendered.crds.into_iter().map(|object| Ok(Planned { kind: known(&object, kinds)?, object }));
-    Ok(Plan { crds: crds.collect::<Result<_, _>>()?, apply: apply.collect::<Result<_, _>>()? })
+    gone.cloned().collect()
 }
 
-fn known(object: &Object, kinds: &Kinds) -> Result<Kind, PlanError> {
-    kinds.get(&object.gvk()).cloned().ok_or_else(|| PlanError::UnknownKind {
-        id: Box::new(object.id()),
-        api_version: object.api_version().to_owned(),
-    })
+/// What the release itself brings that its other objects need.
+struct Brought {
+    namespaces: HashSet<String>,
+    kinds: Vec<(GroupVersionKind, Kind)>,
 }
 
-/// Puts on the namespace, Helm's ownership metadata, our label and the tie to the custom resource.
-fn marked(mut object: Object, target: &Target<'_>, kind: &Kind) -> Object {
-    if kind.namespaced && object.namespace().is_none() {
-        object.set_namespace(target.namespace);
+impl Brought {
+    fn by(rendered: &Rendered) -> Self {
+        let namespaces =
+            rendered.objects.iter().filter(|object| object.kind() == "Namespace" && object.api_version() == "v1");
+        let crds =
+            rendered.objects.iter().chain(&rendered.crds).filter(|object| object.kind() == "CustomResourceDefinition");
+        Brought {
+            namespaces: namespaces.map(|namespace| namespace.name().to_owned()).collect(),
+            kinds: crds.flat_map(|crd| kinds_of_crd(crd.value())).collect(),
+        }
+    }
+
+    fn brings_kind(&self, gvk: &GroupVersionKind) -> Option<&Kind> {
+        self.kinds.iter().find(|(known, _)| known == gvk).map(|(_, kind)| kind)
+    }
+
+    fn kind_of(&self, object: &Object, kinds: &Kinds) -> Result<Kind, PlanError> {
+        let gvk = object.gvk();
+        let kind = kinds.get(&gvk).or_else(|| self.brings_kind(&gvk)).cloned();
+        kind.ok_or_else(|| PlanError::UnknownKind {
+            id: Box::new(object.id()),
+            api_version: object.api_version().to_owned(),
+        })
+    }
+
+    fn plan_one(&self, object: Object, target: &Target<'_>, kinds: &Kinds) -> Result<Planned, PlanError> {
+        let kind = self.kind_of(&object, kinds)?;
+        let unknown_yet = kinds.get(&object.gvk()).is_none();
+        let object = marked(object, target, &kind);
+        let new_namespace = object.namespace().is_some_and(|namespace| self.namespaces.contains(namespace));
+        Ok(Planned { object, kind, needs_release: unknown_yet || new_namespace })
+    }
+}
+
+/// The kinds that a CRD will make known, so that its resources can be planned before it is there.
+fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
+    let namespaced = text("/spec/scope") == "Namespaced";
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions = versions.filter_map(|version| version.get("name")?.as_str());
+    let kinds = versions.map(|version| {
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+        (gvk, Kind { resource, namespaced })
+    });
+    kinds.collect()
+}
+
+/// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.
+fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
+    let mut object = object.without_nulls();
+    match kind.namespaced {
+        true if object.namespace().is_none() => object.set_namespace(target.namespace),
+        // Charts put the release's namespace on everything; on a cluster-scoped object it means nothing.
+        false => object.clear_namespace(),
+        _ => {}
     }
     object.set_label("app.kubernetes.io/managed-by", "Helm");
     object.set_annotation("meta.helm.sh/release-name", target.release);
@@ -92,22 +197,32 @@ fn marked(mut object: Object, target: &Target<'_>, kind: &Kind) -> Object {
     object.set_label(RELEASE_LABEL, target.release);
     object.set_label(CHART_LABEL, target.chart);
     let owner = target.owner;
+    object.set_label(applyset::PART_OF, &applyset::id(owner));
     if can_own(owner, &object, kind) {
         object.set_owner(&owner_reference(owner));
     } else {
-        let place = format!("{}/{}", owner.namespace.as_deref().unwrap_or_default(), owner.name);
-        object.set_annotation(PRIMARY_RESOURCE, &place);
-        object.set_annotation(PRIMARY_RESOURCE_TYPE, &format!("{}.{}", owner.gvk.kind, owner.gvk.group));
+        object.set_annotation(PRIMARY_RESOURCE, &place_of(owner));
+        object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(owner));
     }
     object
 }
 
-/// A cluster-scoped owner may own everything, a namespaced one only what is in its namespace.
+/// A cluster-scoped owner may own everything, a namespaced one only what is in its namespace. What is to be kept is not
+/// owned, or the garbage collector would not keep it.
 fn can_own(owner: &Owner, object: &Object, kind: &Kind) -> bool {
-    match &owner.namespace {
+    let in_reach = match &owner.namespace {
         None => true,
         Some(namespace) => kind.namespaced && object.namespace() == Some(namespace),
-    }
+    };
+    in_reach && !is_kept(|key| object.annotation(key))
+}
+
+/// Whether an object's annotations ask to leave it alone when its release drops it or goes.
+pub fn is_kept<'a>(annotation: impl Fn(&str) -> Option<&'a str>) -> bool {
+    let is = |key: &str, value: &str| annotation(key).is_some_and(|text| text.trim().eq_ignore_ascii_case(value));
+    is("helm.sh/resource-policy", "keep")
+        || is("cli-utils.sigs.k8s.io/on-remove", "keep")
+        || is("client.lifecycle.config.k8s.io/deletion", "detach")
 }
 
 fn owner_reference(owner: &Owner) -> Value {
@@ -122,69 +237,4 @@ fn owner_reference(owner: &Owner) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use kube::discovery::ApiResource;
-
-    fn kinds() -> Kinds {
-        let kind = |group: &str, kind: &str, namespaced| {
-            let gvk = GroupVersionKind::gvk(group, "v1", kind);
-            (gvk.clone(), Kind { resource: ApiResource::from_gvk(&gvk), namespaced })
-        };
-        Kinds::of([kind("", "ConfigMap", true), kind("", "Namespace", false)])
-    }
-
-    fn owner(namespace: Option<&str>) -> Owner {
-        Owner {
-            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
-            namespace: namespace.map(str::to_owned),
-            name: "web".into(),
-            uid: "u".into(),
-        }
-    }
-
-    fn planned(owner: &Owner, object: Value) -> Object {
-        let rendered = Rendered { objects: vec![Object::new(object).unwrap()], ..Default::default() };
-        let target = Target { release: "web", namespace: "here", chart: "app", owner };
-        plan(rendered, &target, &kinds()).unwrap().apply.remove(0).object
-    }
-
-    /// Whether the object is tied by an owner reference; if not, it must be tied by annotations.
-    fn is_owned(object: &Object) -> bool {
-        let owned = object.value().pointer("/metadata/ownerReferences/0/uid").is_some();
-        assert_ne!(owned, object.annotation(PRIMARY_RESOURCE).is_some(), "{object:?}");
-        owned
-    }
-
-    #[test]
-    fn ownership_follows_the_scopes_of_owner_and_object() {
-        let here = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
-        let elsewhere = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "x"}});
-        let cluster = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
-        let expected = [(Some("here"), [true, false, false]), (None, [true, true, true])];
-        for (namespace, owned) in expected {
-            let objects = [&here, &elsewhere, &cluster].map(|object| planned(&owner(namespace), object.clone()));
-            assert_eq!(objects.each_ref().map(is_owned), owned, "owner in {namespace:?}");
-        }
-    }
-
-    #[test]
-    fn helms_marks_and_the_namespace_are_put_on() {
-        let object =
-            planned(&owner(Some("here")), json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}));
-        assert_eq!(object.namespace(), Some("here"));
-        assert_eq!(object.annotation("meta.helm.sh/release-name"), Some("web"));
-        assert_eq!(object.annotation("meta.helm.sh/release-namespace"), Some("here"));
-        assert_eq!(object.value()["metadata"]["labels"]["app.kubernetes.io/managed-by"], "Helm");
-    }
-
-    #[test]
-    fn an_unknown_kind_is_named() {
-        let object = Object::new(json!({"apiVersion": "x.io/v1", "kind": "Y", "metadata": {"name": "z"}})).unwrap();
-        let rendered = Rendered { objects: vec![object], ..Default::default() };
-        let owner = owner(Some("here"));
-        let target = Target { release: "web", namespace: "here", chart: "app", owner: &owner };
-        let message = plan(rendered, &target, &kinds()).unwrap_err().to_string();
-        assert!(message.contains("Y z (x.io/v1)"), "{message}");
-    }
-}
+mod tests;

@@ -1,42 +1,140 @@
 //! What the custom resource says about itself.
 //!
 //! Pure: the old status and what happened give the new one. A condition's time changes only with its status, so an
-//! unchanged outcome gives an unchanged status, and nothing is written.
+//! unchanged outcome gives an unchanged status, and nothing is written. operator-sdk's conditions are kept (Initialized,
+//! Deployed, ReleaseFailed, Irreconcilable); Ready, Reconciling and Stalled follow kstatus' rules. Deployed means applied,
+//! Ready means healthy.
 
 use serde_json::{Value, json};
 
-use crate::error::Category;
+use crate::error::{Category, Retry};
+use crate::health::{self, Health, State};
+use crate::object::ObjectId;
 
 /// How a reconcile ended.
-pub enum Outcome<'a> {
-    Deployed { release: &'a str, upgraded: bool },
-    Failed { category: Category, message: &'a str, upgrading: bool },
+#[derive(Debug)]
+pub struct Report<'a> {
+    pub generation: i64,
+    /// What is in the cluster now.
+    pub deployed: Option<Deployed<'a>>,
+    pub failure: Option<Failure>,
+    /// In the order of application.
+    pub objects: &'a [(ObjectId, Health)],
+    /// What upgrades dropped and left in the cluster.
+    pub kept: &'a [ObjectId],
 }
 
-/// The status after `outcome`.
-pub fn next(old: Option<&Value>, outcome: &Outcome<'_>, generation: i64, now: &str) -> Value {
+/// A release that was applied completely.
+#[derive(Debug)]
+pub struct Deployed<'a> {
+    pub release: &'a str,
+    pub revision: u32,
+    pub notes: &'a str,
+    /// Without the data of Secrets.
+    pub manifest: &'a str,
+}
+
+/// Why the newest spec is not in the cluster.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    pub category: Category,
+    pub message: String,
+    pub stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Install,
+    Upgrade,
+    Uninstall,
+}
+
+impl Stage {
+    fn reason(self) -> &'static str {
+        match self {
+            Stage::Install => "InstallError",
+            Stage::Upgrade => "UpgradeError",
+            Stage::Uninstall => "UninstallError",
+        }
+    }
+}
+
+/// The status after a reconcile.
+pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
-    let old_conditions = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
-    let mut conditions = Conditions { list: old_conditions, now };
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now };
     conditions.set("Initialized", true, "", "");
-    match outcome {
-        Outcome::Deployed { release, upgraded } => {
-            let reason = if *upgraded { "UpgradeSuccessful" } else { "InstallSuccessful" };
-            conditions.set("Deployed", true, reason, "");
+    if let Some(deployed) = &report.deployed {
+        let reason = if deployed.revision == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+        conditions.set("Deployed", true, reason, deployed.notes);
+        status["deployedRelease"] =
+            json!({"name": deployed.release, "revision": deployed.revision, "manifest": deployed.manifest});
+    }
+    set_failure(&mut conditions, report.failure.as_ref());
+    set_readiness(&mut conditions, report);
+    status["conditions"] = Value::Array(conditions.list);
+    status["observedGeneration"] = json!(report.generation);
+    status["objects"] = report.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
+    match report.kept.is_empty() {
+        true => drop(status.as_object_mut().map(|status| status.remove("kept"))),
+        false => status["kept"] = report.kept.iter().map(|id| json!(id.to_string())).collect(),
+    }
+    status
+}
+
+fn set_failure(conditions: &mut Conditions<'_>, failure: Option<&Failure>) {
+    match failure {
+        None => {
             conditions.set("ReleaseFailed", false, "", "");
             conditions.set("Irreconcilable", false, "", "");
-            status["deployedRelease"] = json!({"name": release});
         }
-        Outcome::Failed { category, message, upgrading } => {
-            let reason = if *upgrading { "UpgradeError" } else { "InstallError" };
-            let message = format!("{}: {message}", category.as_str());
-            conditions.set("ReleaseFailed", true, reason, &message);
+        Some(failure) => {
+            let message = format!("{}: {}", failure.category.as_str(), failure.message);
+            conditions.set("ReleaseFailed", true, failure.stage.reason(), &message);
             conditions.set("Irreconcilable", true, "ReconcileError", &message);
         }
     }
-    status["conditions"] = Value::Array(conditions.list);
-    status["observedGeneration"] = json!(generation);
-    status
+}
+
+/// Ready, and kstatus' two conditions that are true only when something is not normal.
+fn set_readiness(conditions: &mut Conditions<'_>, report: &Report<'_>) {
+    if let Some(failure) = &report.failure {
+        let reason = failure.category.as_str();
+        conditions.set("Ready", false, reason, &failure.message);
+        let hopeless = failure.category.retry() == Retry::Never;
+        conditions.set(
+            "Stalled",
+            hopeless,
+            if hopeless { reason } else { "" },
+            if hopeless { &failure.message } else { "" },
+        );
+        conditions.set("Reconciling", !hopeless, if hopeless { "" } else { "Retrying" }, "");
+        return;
+    }
+    let summary = health::summary(report.objects);
+    let reason = match () {
+        () if summary.ready => "Ready",
+        () if summary.failed => "ObjectsFailed",
+        () => "Progressing",
+    };
+    conditions.set("Ready", summary.ready, reason, &summary.message);
+    conditions.set("Stalled", summary.failed, if summary.failed { reason } else { "" }, "");
+    let reconciling = !summary.ready && !summary.failed;
+    conditions.set("Reconciling", reconciling, if reconciling { reason } else { "" }, "");
+}
+
+fn object_entry(id: &ObjectId, health: &Health) -> Value {
+    let mut entry = json!({"kind": id.kind, "name": id.name, "health": health.state.as_str()});
+    for (key, text) in [("group", id.group.as_str()), ("namespace", id.namespace.as_deref().unwrap_or_default())] {
+        if !text.is_empty() {
+            entry[key] = text.into();
+        }
+    }
+    if health.state != State::Current {
+        entry["message"] = health.message.as_str().into();
+    }
+    entry
 }
 
 struct Conditions<'a> {
@@ -65,36 +163,82 @@ impl Conditions<'_> {
     }
 }
 
-/// Whether a status says that a release is deployed.
-pub fn is_deployed(status: Option<&Value>) -> bool {
-    let conditions = status.and_then(|status| status.get("conditions")).and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|condition| condition["type"] == "Deployed" && condition["status"] == "True")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn deployed(revision: u32) -> Option<Deployed<'static>> {
+        Some(Deployed { release: "web", revision, notes: "hello", manifest: "---" })
+    }
+
+    fn object(state: State) -> (ObjectId, Health) {
+        let id = ObjectId {
+            group: "apps".into(),
+            version: "v1".into(),
+            kind: "Deployment".into(),
+            namespace: Some("here".into()),
+            name: "web".into(),
+        };
+        (id, Health::new(state, "Why", "because"))
+    }
+
+    fn condition<'a>(status: &'a Value, kind: &str) -> &'a Value {
+        status["conditions"].as_array().unwrap().iter().find(|condition| condition["type"] == kind).unwrap()
+    }
+
+    fn report<'a>(
+        deployed: Option<Deployed<'a>>,
+        failure: Option<Failure>,
+        objects: &'a [(ObjectId, Health)],
+    ) -> Report<'a> {
+        Report { generation: 2, deployed, failure, objects, kept: &[] }
+    }
+
     #[test]
     fn the_same_outcome_gives_the_same_status() {
-        let outcome = Outcome::Deployed { release: "web", upgraded: false };
-        let first = next(None, &outcome, 1, "2026-01-01T00:00:00Z");
-        let second = next(Some(&first), &outcome, 1, "2026-01-02T00:00:00Z");
+        let objects = [object(State::Current)];
+        let first = next(None, &report(deployed(1), None, &objects), "2026-01-01T00:00:00Z");
+        let second = next(Some(&first), &report(deployed(1), None, &objects), "2026-01-02T00:00:00Z");
         assert_eq!(first, second);
-        assert!(is_deployed(Some(&first)));
+        assert_eq!(condition(&first, "Deployed")["reason"], "InstallSuccessful");
+        assert_eq!(condition(&first, "Deployed")["message"], "hello");
+        assert_eq!(condition(&first, "Ready")["status"], "True");
+        assert_eq!(first["deployedRelease"]["revision"], 1);
     }
 
     #[test]
     fn a_failed_upgrade_keeps_deployed_and_says_why() {
-        let deployed = next(None, &Outcome::Deployed { release: "web", upgraded: false }, 1, "a");
-        let failure = Outcome::Failed { category: Category::RenderFailed, message: "no", upgrading: true };
-        let failed = next(Some(&deployed), &failure, 2, "b");
-        assert!(is_deployed(Some(&failed)));
-        let release_failed =
-            failed["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "ReleaseFailed").unwrap();
-        assert_eq!(release_failed["reason"], "UpgradeError");
-        assert_eq!(release_failed["message"], "RenderFailed: no");
-        assert_eq!(release_failed["lastTransitionTime"], "b");
-        assert_eq!(failed["observedGeneration"], 2);
+        let objects = [object(State::Current)];
+        let before = next(None, &report(deployed(1), None, &objects), "a");
+        let failure = Failure { category: Category::RenderFailed, message: "no".into(), stage: Stage::Upgrade };
+        let after = next(Some(&before), &report(deployed(1), Some(failure), &objects), "b");
+        assert_eq!(condition(&after, "Deployed")["status"], "True");
+        let failed = condition(&after, "ReleaseFailed");
+        assert_eq!((&failed["reason"], &failed["message"]), (&json!("UpgradeError"), &json!("RenderFailed: no")));
+        assert_eq!(failed["lastTransitionTime"], "b");
+        assert_eq!(condition(&after, "Ready")["reason"], "RenderFailed");
+        assert_eq!(condition(&after, "Stalled")["status"], "True");
+        assert_eq!(condition(&after, "Reconciling")["status"], "False");
+    }
+
+    #[test]
+    fn what_is_retried_is_not_stalled() {
+        let failure = Failure { category: Category::Unreachable, message: "no".into(), stage: Stage::Install };
+        let status = next(None, &report(None, Some(failure), &[]), "a");
+        assert_eq!(condition(&status, "Stalled")["status"], "False");
+        assert_eq!(condition(&status, "Reconciling")["status"], "True");
+        assert!(status.get("deployedRelease").is_none());
+    }
+
+    #[test]
+    fn not_ready_names_the_object_and_why() {
+        for (state, reason) in [(State::InProgress, "Progressing"), (State::Failed, "ObjectsFailed")] {
+            let status = next(None, &report(deployed(2), None, &[object(state)]), "a");
+            let ready = condition(&status, "Ready");
+            assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!(reason)));
+            let message = ready["message"].as_str().unwrap();
+            assert!(message.contains("Deployment here/web") && message.contains("because"), "{message}");
+            assert_eq!(status["objects"][0]["message"], "because");
+        }
     }
 }

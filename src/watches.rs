@@ -18,6 +18,19 @@ pub struct Watch {
     pub gvk: GroupVersionKind,
     pub chart: Chart,
     pub watch_dependents: bool,
+    pub overrides: crate::values::Overrides,
+    pub selector: Option<String>,
+    pub reconcile_period: Option<std::time::Duration>,
+    pub max_concurrent: Option<usize>,
+    pub release_namespace: Option<String>,
+    pub prune: Prune,
+    pub allow_empty: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prune {
+    Safe,
+    All,
 }
 
 /// An entry as it is written.
@@ -107,6 +120,13 @@ fn check(entry: Entry, number: usize, path: &Path, base: &Path) -> Result<Watch,
         gvk: GroupVersionKind::gvk(&entry.group, &entry.version, &entry.kind),
         chart,
         watch_dependents: entry.watch_dependent_resources,
+        overrides: Default::default(),
+        selector: None,
+        reconcile_period: None,
+        max_concurrent: None,
+        release_namespace: None,
+        prune: Prune::Safe,
+        allow_empty: false,
     })
 }
 

@@ -5,8 +5,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::calls::Calls;
+use crate::claims::Claims;
 use crate::controller::{self, Operator};
 use crate::discovery::Cache;
 use crate::render::Helm;
@@ -35,7 +38,16 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);
     let default_namespace = std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace);
-    let operator = Operator { client: cluster.client, helm, kinds, default_namespace };
+    let operator = Operator {
+        helm,
+        // helm is bound by the processor; two at least, so that one that hangs does not stop all.
+        helm_slots: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from).max(2))),
+        calls: Calls::new(cluster.client.clone()),
+        claims: Claims::default(),
+        client: cluster.client,
+        kinds,
+        default_namespace,
+    };
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone())?);
     controller::run(watches.entries, operator, stop).await;

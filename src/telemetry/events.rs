@@ -1,9 +1,11 @@
 //! Events on the custom resource, which `kubectl describe` shows.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
+use crate::discovery::Kind;
 use crate::error::sentence;
 use crate::reconcile::Context;
 
@@ -21,15 +23,38 @@ impl Events {
     /// Something that a person should look at. An event that cannot be written is only logged: the condition says the
     /// same, and a reconcile must not fail for it.
     pub async fn warning(&self, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+        self.publish(EventType::Warning, cr, context, reason, message).await;
+    }
+
+    /// Something that happened as it should.
+    pub async fn normal(&self, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+        self.publish(EventType::Normal, cr, context, reason, message).await;
+    }
+
+    /// A changed chart that cannot be used, told on the CRD: it concerns every resource of the kind.
+    pub async fn broken_chart(&self, kind: &Kind, message: &str) {
+        let reference = ObjectReference {
+            api_version: Some("apiextensions.k8s.io/v1".into()),
+            kind: Some("CustomResourceDefinition".into()),
+            name: Some(format!("{}.{}", kind.resource.plural, kind.resource.group)),
+            ..Default::default()
+        };
+        self.send(EventType::Warning, &reference, "BrokenChart", message).await;
+    }
+
+    async fn publish(&self, type_: EventType, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+        self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
+    }
+
+    async fn send(&self, type_: EventType, regarding: &ObjectReference, reason: &str, message: &str) {
         let event = Event {
-            type_: EventType::Warning,
+            type_,
             reason: reason.into(),
             note: Some(shortened(message)),
             action: "Reconcile".into(),
             secondary: None,
         };
-        let reference = cr.object_ref(&context.primary.resource);
-        if let Err(error) = self.0.publish(&event, &reference).await {
+        if let Err(error) = self.0.publish(&event, regarding).await {
             tracing::warn!(reason, "cannot write an event: {}", sentence(&error));
         }
     }

@@ -1,0 +1,120 @@
+//! The ApplySet marks (KEP-3659): labels on members and parent that let other tools see what belongs together, and let us
+//! find our objects again when the release record is gone.
+//!
+//! Pure. The marks are never the reason to delete something by themselves; see [`crate::prune`].
+
+use std::collections::BTreeSet;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
+use serde_json::{Value, json};
+
+use crate::object::ObjectId;
+use crate::plan::Owner;
+
+/// On every member.
+pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
+/// On the parent.
+pub const ID: &str = "applyset.kubernetes.io/id";
+pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
+pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
+pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+
+/// The identity of the set whose parent is a custom resource, as the KEP defines it.
+pub fn id(owner: &Owner) -> String {
+    let namespace = owner.namespace.as_deref().unwrap_or_default();
+    let name = format!("{}.{namespace}.{}.{}", owner.name, owner.gvk.kind, owner.gvk.group);
+    format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(digest(&SHA256, name.as_bytes())))
+}
+
+/// What a set contains, as its parent says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Contents {
+    /// `Deployment.apps`, `Service`.
+    pub group_kinds: BTreeSet<String>,
+    /// Namespaces other than the parent's.
+    pub namespaces: BTreeSet<String>,
+}
+
+impl Contents {
+    /// The contents of a set with these members.
+    pub fn of<'a>(members: impl Iterator<Item = &'a ObjectId>, owner: &Owner) -> Self {
+        let mut contents = Contents::default();
+        for member in members {
+            contents.group_kinds.insert(match member.group.as_str() {
+                "" => member.kind.clone(),
+                group => format!("{}.{group}", member.kind),
+            });
+            if let Some(namespace) =
+                member.namespace.as_ref().filter(|namespace| Some(*namespace) != owner.namespace.as_ref())
+            {
+                contents.namespaces.insert(namespace.clone());
+            }
+        }
+        contents
+    }
+
+    /// Reads the parent's annotations.
+    pub fn read(annotation: impl Fn(&str) -> Option<String>) -> Self {
+        let list = |key: &str| -> BTreeSet<String> {
+            let text = annotation(key).unwrap_or_default();
+            text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+        };
+        Contents { group_kinds: list(GROUP_KINDS), namespaces: list(NAMESPACES) }
+    }
+
+    /// Both together: a parent is widened before objects are applied, and shrinks after pruning.
+    pub fn union(mut self, other: &Contents) -> Self {
+        self.group_kinds.extend(other.group_kinds.iter().cloned());
+        self.namespaces.extend(other.namespaces.iter().cloned());
+        self
+    }
+
+    /// The parent's annotations.
+    pub fn annotations(&self) -> Value {
+        let list = |items: &BTreeSet<String>| items.iter().cloned().collect::<Vec<_>>().join(",");
+        json!({
+            TOOLING: concat!("chartwright/v", env!("CARGO_PKG_VERSION")),
+            GROUP_KINDS: list(&self.group_kinds),
+            NAMESPACES: list(&self.namespaces),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::GroupVersionKind;
+
+    fn owner() -> Owner {
+        Owner {
+            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
+            namespace: Some("here".into()),
+            name: "web".into(),
+            uid: "u".into(),
+        }
+    }
+
+    fn member(group: &str, kind: &str, namespace: Option<&str>) -> ObjectId {
+        let namespace = namespace.map(str::to_owned);
+        ObjectId { group: group.into(), version: "v1".into(), kind: kind.into(), namespace, name: "n".into() }
+    }
+
+    #[test]
+    fn an_id_fits_a_label() {
+        let id = id(&owner());
+        assert!(id.starts_with("applyset-") && id.ends_with("-v1") && id.len() <= 63, "{id}");
+    }
+
+    #[test]
+    fn contents_survive_the_parents_annotations() {
+        let members =
+            [member("apps", "Deployment", Some("here")), member("", "Secret", Some("there")), member("", "Node", None)];
+        let contents = Contents::of(members.iter(), &owner());
+        let annotations = contents.annotations();
+        assert_eq!(annotations[GROUP_KINDS], "Deployment.apps,Node,Secret");
+        assert_eq!(annotations[NAMESPACES], "there");
+        assert_eq!(Contents::read(|key| annotations[key].as_str().map(str::to_owned)), contents);
+    }
+}

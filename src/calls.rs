@@ -1,0 +1,131 @@
+//! The calls that are made on objects. Each takes a slot, so that many custom resources at once do not flood the API
+//! server, and has a time limit, so that none waits for ever.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams, Preconditions,
+    PropagationPolicy,
+};
+use kube::core::{DynamicResourceScope, ObjectMeta};
+use kube::discovery::ApiResource;
+use kube::{Client, Error};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::discovery::Kind;
+use crate::object::ObjectId;
+use crate::plan::Planned;
+
+/// Helm 4 applies under this name too, so that its `rollback` and `upgrade` do not conflict with us.
+pub const FIELD_MANAGER: &str = "helm";
+
+const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many calls may be under way at once, for all custom resources together.
+const SLOTS: usize = 16;
+
+#[derive(Clone)]
+pub struct Calls {
+    client: Client,
+    slots: Arc<Semaphore>,
+}
+
+/// What a server-side dry run found.
+pub struct DryRun {
+    /// The object as it would be.
+    pub object: DynamicObject,
+}
+
+impl DryRun {
+    /// A dry run of a new object is not stored, so it has no resource version.
+    pub fn is_new(&self) -> bool {
+        self.object.metadata.resource_version.as_deref().unwrap_or_default().is_empty()
+    }
+}
+
+impl Calls {
+    pub fn new(client: Client) -> Self {
+        Calls { client, slots: Arc::new(Semaphore::new(SLOTS)) }
+    }
+
+    pub async fn dry_run(&self, planned: &Planned) -> Result<DryRun, Error> {
+        let params = PatchParams { dry_run: true, ..PatchParams::apply(FIELD_MANAGER).force() };
+        let object = self.patch(planned, params).await?;
+        Ok(DryRun { object })
+    }
+
+    pub async fn apply(&self, planned: &Planned) -> Result<DynamicObject, Error> {
+        self.patch(planned, PatchParams::apply(FIELD_MANAGER).force()).await
+    }
+
+    async fn patch(&self, planned: &Planned, params: PatchParams) -> Result<DynamicObject, Error> {
+        let object = &planned.object;
+        let api: Api<DynamicObject> = self.api(&planned.kind, object.namespace());
+        self.within(api.patch(object.name(), &params, &Patch::Apply(object.value()))).await
+    }
+
+    pub async fn create(&self, planned: &Planned) -> Result<DynamicObject, Error> {
+        let api: Api<DynamicObject> = self.api(&planned.kind, planned.object.namespace());
+        self.within(api.create(&PostParams::default(), &planned.object.to_dynamic())).await
+    }
+
+    pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<DynamicObject>, Error> {
+        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
+        self.within(api.get_opt(&id.name)).await
+    }
+
+    pub async fn metadata(&self, kind: &Kind, id: &ObjectId) -> Result<Option<ObjectMeta>, Error> {
+        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, id.namespace.as_deref());
+        Ok(self.within(api.get_opt(&id.name)).await?.map(|object| object.metadata))
+    }
+
+    /// Metadata of everything with a label, in one namespace or in all.
+    pub async fn list(&self, kind: &Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<ObjectMeta>, Error> {
+        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, namespace);
+        let list = self.within(api.list(&ListParams::default().labels(selector))).await?;
+        Ok(list.items.into_iter().map(|object| object.metadata).collect())
+    }
+
+    /// Deletes this very object and no other that took its name. Already gone is as good.
+    pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), Error> {
+        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
+        let params = DeleteParams {
+            preconditions: Some(Preconditions { uid: Some(uid.to_owned()), ..Default::default() }),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..Default::default()
+        };
+        match self.within(api.delete(&id.name, &params)).await {
+            Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Changes metadata of an object that is not the release's any more.
+    pub async fn merge(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), Error> {
+        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+        self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await.map(|_| ())
+    }
+
+    /// One call, with a slot and a time limit.
+    pub async fn within<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        // The semaphore is never closed.
+        let _slot = self.slots.acquire().await;
+        match tokio::time::timeout(TIME_LIMIT, call).await {
+            Ok(answer) => answer,
+            Err(_) => Err(Error::Service("the API server did not answer within 30 s".into())),
+        }
+    }
+
+    fn api<K>(&self, kind: &Kind, namespace: Option<&str>) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+    {
+        match namespace.filter(|_| kind.namespaced) {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
+            None => Api::all_with(self.client.clone(), &kind.resource),
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Whose is an object that exists already?
+//!
+//! Pure. Every release applies under the field manager `helm`, so the API server will not tell; this is asked before any
+//! object is applied for the first time, and before anything is deleted.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+
+use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
+
+const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// The answer, as far as metadata can give it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Claim {
+    Ours,
+    /// Somebody's, named for a person.
+    Foreign(String),
+    /// Nobody says that it is theirs.
+    Loose,
+}
+
+/// Judges an object by its metadata, for the release `release` in `namespace` of the custom resource `owner`.
+pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -> Claim {
+    let helm = helm_release(live);
+    let is_our_release = helm.as_deref() == Some(&format!("{namespace}/{release}"));
+    if let Some(controller) = controller(live) {
+        return match is_ours(controller, owner) {
+            // An earlier life of this custom resource: restored or made again. The release's marks must agree.
+            true if controller.uid == owner.uid || is_our_release => Claim::Ours,
+            _ => Claim::Foreign(format!("{} {}", controller.kind, controller.name)),
+        };
+    }
+    if let Some((kind, name)) = primary_resource(live) {
+        return match (kind.as_str(), name.as_str()) == (type_of(owner).as_str(), place_of(owner).as_str()) {
+            true => Claim::Ours,
+            false => Claim::Foreign(format!("{kind} {name}")),
+        };
+    }
+    match helm {
+        Some(_) if is_our_release => Claim::Ours,
+        Some(other) => Claim::Foreign(format!("the Helm release {other}")),
+        None => Claim::Loose,
+    }
+}
+
+/// `<namespace>/<name>` of the Helm release that an object's three marks name.
+fn helm_release(live: &ObjectMeta) -> Option<String> {
+    let annotations = live.annotations.as_ref()?;
+    let managed = live.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == "Helm");
+    let (name, namespace) = (annotations.get(RELEASE_NAME)?, annotations.get(RELEASE_NAMESPACE)?);
+    managed.then(|| format!("{namespace}/{name}"))
+}
+
+fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
+    live.owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
+}
+
+fn is_ours(controller: &OwnerReference, owner: &Owner) -> bool {
+    let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+    (group, &controller.kind, &controller.name) == (owner.gvk.group.as_str(), &owner.gvk.kind, &owner.name)
+}
+
+fn primary_resource(live: &ObjectMeta) -> Option<(String, String)> {
+    let annotations = live.annotations.as_ref()?;
+    Some((annotations.get(PRIMARY_RESOURCE_TYPE)?.clone(), annotations.get(PRIMARY_RESOURCE)?.clone()))
+}
+
+/// As in the annotation [`PRIMARY_RESOURCE_TYPE`].
+pub fn type_of(owner: &Owner) -> String {
+    format!("{}.{}", owner.gvk.kind, owner.gvk.group)
+}
+
+/// As in the annotation [`PRIMARY_RESOURCE`].
+pub fn place_of(owner: &Owner) -> String {
+    format!("{}/{}", owner.namespace.as_deref().unwrap_or_default(), owner.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::GroupVersionKind;
+    use serde_json::{Value, json};
+
+    fn judged(metadata: Value) -> Claim {
+        let owner = Owner {
+            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
+            namespace: Some("here".into()),
+            name: "web".into(),
+            uid: "u".into(),
+        };
+        judge(&serde_json::from_value(metadata).unwrap(), "web", "here", &owner)
+    }
+
+    fn helm(name: &str, namespace: &str) -> Value {
+        json!({"labels": {MANAGED_BY: "Helm"}, "annotations": {RELEASE_NAME: name, RELEASE_NAMESPACE: namespace}})
+    }
+
+    fn owned_by(kind: &str, name: &str, uid: &str, mut metadata: Value) -> Value {
+        metadata["ownerReferences"] =
+            json!([{"apiVersion": "g.io/v1", "kind": kind, "name": name, "uid": uid, "controller": true}]);
+        metadata
+    }
+
+    #[test]
+    fn an_object_without_marks_is_loose() {
+        assert_eq!(judged(json!({"labels": {"a": "b"}})), Claim::Loose);
+    }
+
+    #[test]
+    fn the_owner_reference_decides_first() {
+        assert_eq!(judged(owned_by("App", "web", "u", json!({}))), Claim::Ours);
+        assert_eq!(judged(owned_by("Other", "web", "v", helm("web", "here"))), Claim::Foreign("Other web".into()));
+        assert_eq!(judged(owned_by("App", "shop", "v", helm("web", "here"))), Claim::Foreign("App shop".into()));
+    }
+
+    #[test]
+    fn an_earlier_life_of_the_custom_resource_needs_the_releases_marks() {
+        assert_eq!(judged(owned_by("App", "web", "earlier", helm("web", "here"))), Claim::Ours);
+        assert_eq!(judged(owned_by("App", "web", "earlier", json!({}))), Claim::Foreign("App web".into()));
+    }
+
+    #[test]
+    fn annotations_stand_in_for_the_owner_reference() {
+        let tied =
+            |kind: &str, place: &str| json!({"annotations": {PRIMARY_RESOURCE: place, PRIMARY_RESOURCE_TYPE: kind}});
+        assert_eq!(judged(tied("App.g.io", "here/web")), Claim::Ours);
+        assert_eq!(judged(tied("App.g.io", "there/web")), Claim::Foreign("App.g.io there/web".into()));
+    }
+
+    #[test]
+    fn helms_marks_count_where_nobody_owns_the_object() {
+        assert_eq!(judged(helm("web", "here")), Claim::Ours);
+        assert_eq!(judged(helm("web", "there")), Claim::Foreign("the Helm release there/web".into()));
+        let unmanaged = json!({"annotations": {RELEASE_NAME: "web", RELEASE_NAMESPACE: "here"}});
+        assert_eq!(judged(unmanaged), Claim::Loose);
+    }
+}

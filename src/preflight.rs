@@ -1,0 +1,247 @@
+//! Asking the API server about everything before the first write, so that a bad render changes nothing.
+//!
+//! Every object that can be judged is applied as a dry run. What the API server says about the object itself rejects the
+//! whole render. What may only be so because the same release brings the missing part is no reason: the real apply
+//! decides then. An object that exists and belongs to somebody else is never taken.
+
+use std::collections::{HashMap, HashSet};
+
+use futures::{FutureExt, StreamExt, stream};
+use kube::Error;
+
+use crate::calls::Calls;
+use crate::error::{Category, of_kube, sentence};
+use crate::object::ObjectId;
+use crate::ownership::{Claim, judge};
+use crate::plan::{Plan, Planned, Target};
+
+/// How many objects are asked about at once for one release.
+const AT_ONCE: usize = 8;
+/// How many complaints a person is shown.
+const SHOWN: usize = 3;
+
+/// What the custom resource allows beyond the usual.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allowed {
+    /// Take objects that nobody claims.
+    pub adopt: bool,
+    /// Make objects again where a change is not possible otherwise.
+    pub replace: bool,
+}
+
+/// What is known about the objects of a plan.
+#[derive(Debug, Default)]
+pub struct Preflight {
+    /// To be deleted and made again, with the UID of what is there.
+    pub replace: HashMap<ObjectId, String>,
+    /// Not there yet.
+    pub new: usize,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Rejected {
+    pub category: Category,
+    message: String,
+}
+
+/// What became of one object.
+enum Found {
+    New,
+    Ours,
+    /// The API server could not judge it, and may after the release's other parts are there.
+    Unjudged,
+    Replace(String),
+}
+
+/// Asks about every object. `known` holds the UIDs that earlier revisions recorded.
+pub async fn preflight(
+    plan: &Plan,
+    target: &Target<'_>,
+    known: &HashSet<String>,
+    allowed: Allowed,
+    calls: &Calls,
+) -> Result<Preflight, Rejected> {
+    let asker = Asker { target, known, allowed, calls, brought: brought(plan) };
+    let questions: Vec<_> = plan
+        .apply
+        .iter()
+        .filter(|planned| !planned.needs_release)
+        .map(|planned| async { (planned.object.id(), asker.ask(planned).await) }.boxed())
+        .collect();
+    let mut preflight = Preflight::default();
+    let mut complaints = vec![];
+    let mut answers = stream::iter(questions).buffered(AT_ONCE);
+    while let Some((id, answer)) = answers.next().await {
+        match answer {
+            Ok(Found::New) => preflight.new += 1,
+            Ok(Found::Replace(uid)) => drop(preflight.replace.insert(id, uid)),
+            Ok(Found::Ours | Found::Unjudged) => {}
+            Err(rejected) => complaints.push(rejected),
+        }
+    }
+    match complaints.is_empty() {
+        true => Ok(preflight),
+        false => Err(together(complaints)),
+    }
+}
+
+/// One complaint about all: the first category, and the first few sentences.
+fn together(complaints: Vec<Rejected>) -> Rejected {
+    // What could get better by itself must not hide what cannot, or it would be tried again for nothing.
+    let hopeless = complaints.iter().find(|complaint| complaint.category.retry() == crate::error::Retry::Never);
+    let category = hopeless.unwrap_or(&complaints[0]).category;
+    let shown: Vec<&str> = complaints.iter().take(SHOWN).map(|complaint| complaint.message.as_str()).collect();
+    let mut message = shown.join("; ");
+    if complaints.len() > SHOWN {
+        message.push_str(&format!("; and {} more", complaints.len() - SHOWN));
+    }
+    Rejected { category, message }
+}
+
+struct Asker<'a> {
+    target: &'a Target<'a>,
+    known: &'a HashSet<String>,
+    allowed: Allowed,
+    calls: &'a Calls,
+    brought: HashSet<String>,
+}
+
+impl Asker<'_> {
+    async fn ask(&self, planned: &Planned) -> Result<Found, Rejected> {
+        let id = planned.object.id();
+        match self.calls.dry_run(planned).await {
+            Ok(answer) if answer.is_new() => Ok(Found::New),
+            Ok(answer) => {
+                let uid = answer.object.metadata.uid.clone().unwrap_or_default();
+                if answer.object.metadata.deletion_timestamp.is_some() {
+                    let message = format!("{id} is being deleted; waiting until it is gone");
+                    return Err(Rejected { category: Category::Waiting, message });
+                }
+                if !self.known.contains(&uid) {
+                    self.check_owner(planned, &id).await?;
+                }
+                Ok(Found::Ours)
+            }
+            Err(error) => self.weigh(planned, &id, error).await,
+        }
+    }
+
+    /// An object that we did not record: whose is it?
+    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<(), Rejected> {
+        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+        let Some(live) = live else { return Ok(()) };
+        match judge(&live, self.target.release, self.target.namespace, self.target.owner) {
+            Claim::Ours => Ok(()),
+            Claim::Loose if self.allowed.adopt => Ok(()),
+            Claim::Loose => Err(belongs(format!(
+                "{id} exists and nobody says that it is theirs; delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
+            ))),
+            Claim::Foreign(who) => Err(belongs(format!(
+                "{id} exists and belongs to {who}; give the release another name, or remove it there"
+            ))),
+        }
+    }
+
+    /// Whether an error speaks about the object or about something that is still to come.
+    async fn weigh(&self, planned: &Planned, id: &ObjectId, error: Error) -> Result<Found, Rejected> {
+        if self.is_excused(id, &error) {
+            return Ok(Found::Unjudged);
+        }
+        let complaint = rejected(id, &error);
+        if complaint.category != Category::ImmutableField {
+            return Err(complaint);
+        }
+        // Immutable for us only if it is ours to change at all.
+        self.check_owner(planned, id).await?;
+        if !self.allowed.replace {
+            let hint = "set the annotation helm.sdk.operatorframework.io/upgrade-force: \"true\" to delete it and make it again";
+            return Err(Rejected { message: format!("{}; {hint}", complaint.message), ..complaint });
+        }
+        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+        Ok(live.and_then(|live| live.uid).map_or(Found::New, Found::Replace))
+    }
+
+    fn is_excused(&self, id: &ObjectId, error: &Error) -> bool {
+        let Error::Api(status) = error else { return false };
+        let message = &status.message;
+        match status.code {
+            400 => message.contains("does not support dry run"),
+            // A missing permission does not come with the release, even if it names something that does.
+            403 if message.contains("User \"") => false,
+            403 | 404 => self.brought.iter().any(|name| *name != id.name && mentions(message, name)),
+            _ => false,
+        }
+    }
+}
+
+/// Names of objects whose absence makes the API server refuse others.
+fn brought(plan: &Plan) -> HashSet<String> {
+    const NEEDED: [&str; 9] = [
+        "Namespace",
+        "CustomResourceDefinition",
+        "PriorityClass",
+        "ServiceAccount",
+        "Role",
+        "ClusterRole",
+        "RuntimeClass",
+        "StorageClass",
+        "IngressClass",
+    ];
+    let needed = plan.apply.iter().filter(|planned| NEEDED.contains(&planned.object.kind()));
+    needed.map(|planned| planned.object.name().to_owned()).collect()
+}
+
+/// Whether a name stands in a message as a whole word.
+fn mentions(message: &str, name: &str) -> bool {
+    let part_of_name = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
+    message.split(|c| !part_of_name(c)).any(|word| word.trim_matches('.') == name)
+}
+
+fn rejected(id: &ObjectId, error: &Error) -> Rejected {
+    let category = of_kube(error);
+    Rejected { category, message: format!("{id}: {}", shortened(&sentence(error))) }
+}
+
+fn belongs(message: String) -> Rejected {
+    Rejected { category: Category::BelongsToAnother, message }
+}
+
+/// The API server quotes whole objects when it refuses an immutable field.
+pub fn shortened(sentence: &str) -> String {
+    const LONGEST: usize = 600;
+    match sentence.char_indices().nth(LONGEST) {
+        None => sentence.to_owned(),
+        Some((end, _)) => {
+            let tail = sentence.rsplit(": ").next().filter(|tail| tail.len() < 100).unwrap_or_default();
+            format!("{} … {tail}", &sentence[..end])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_mentioned_only_as_a_whole_word() {
+        let message =
+            r#"pods "p" is forbidden: error looking up service account default/web: serviceaccount "web" not found"#;
+        assert!(mentions(message, "web"));
+        assert!(!mentions(message, "we") && !mentions(message, "default-web"));
+    }
+
+    #[test]
+    fn many_complaints_are_told_together_and_the_hopeless_one_decides() {
+        let complaint = |category, text: &str| Rejected { category, message: text.into() };
+        let list = vec![
+            complaint(Category::Unreachable, "a"),
+            complaint(Category::InvalidObject, "b"),
+            complaint(Category::Unreachable, "c"),
+            complaint(Category::Unreachable, "d"),
+        ];
+        let all = together(list);
+        assert_eq!(all.to_string(), "a; b; c; and 1 more");
+        assert_eq!(all.category, Category::InvalidObject);
+    }
+}

@@ -1,0 +1,269 @@
+//! Removing what a release no longer has, and only what is provably ours.
+//!
+//! [`decide`] is pure and says why. An object goes only if the record names it with this UID, it carries our marks, and
+//! nothing asks to keep it. The delete itself names the UID, so that an object which took the name in between stays.
+
+use std::collections::HashSet;
+
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::applyset;
+use crate::calls::Calls;
+use crate::discovery::{Kind, Kinds};
+use crate::error::{Category, of_kube, sentence};
+use crate::object::ObjectId;
+use crate::ownership::{Claim, judge};
+use crate::plan::{Owner, RELEASE_LABEL, is_kept};
+use crate::release::Applied;
+
+/// Why objects are being removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// A new revision does not have them. Namespaces, CRDs and claims stay: their contents cannot be had back.
+    Upgrade,
+    /// The same, and the watch says `prune: all`.
+    UpgradeAll,
+    /// The release goes. What Helm deletes is deleted.
+    Uninstall,
+}
+
+/// What is needed to decide.
+pub struct Rules<'a> {
+    pub release: &'a str,
+    pub namespace: &'a str,
+    pub owner: &'a Owner,
+    pub occasion: Occasion,
+    /// What was just applied: an object may be there under two kinds.
+    pub applied: HashSet<String>,
+}
+
+/// What to do with an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    Delete,
+    /// It stays, without our marks.
+    Keep(&'static str),
+    /// It is not ours to touch.
+    Leave(&'static str),
+}
+
+/// Decides by the record and the live metadata.
+pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdict {
+    let uid = live.uid.as_deref().unwrap_or_default();
+    if recorded.uid.as_deref().is_some_and(|known| known != uid) {
+        return Verdict::Leave("somebody made it again");
+    }
+    if rules.applied.contains(uid) {
+        return Verdict::Leave("the release has it under another kind");
+    }
+    let labelled = live.labels.as_ref().and_then(|labels| labels.get(RELEASE_LABEL)).map(String::as_str);
+    if labelled != Some(rules.release) {
+        return Verdict::Leave("it does not carry our label any more");
+    }
+    if judge(live, rules.release, rules.namespace, rules.owner) != Claim::Ours {
+        return Verdict::Leave("it belongs to something else now");
+    }
+    let annotations = live.annotations.as_ref();
+    if is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str)) {
+        return Verdict::Keep("an annotation asks to keep it");
+    }
+    if rules.occasion == Occasion::Upgrade && holds_data(&recorded.id) {
+        return Verdict::Keep("it may hold what cannot be had back");
+    }
+    Verdict::Delete
+}
+
+fn holds_data(id: &ObjectId) -> bool {
+    matches!(
+        (id.group.as_str(), id.kind.as_str()),
+        ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+    )
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot remove {id}: {}", sentence(error))]
+pub struct PruneError {
+    id: Box<ObjectId>,
+    error: kube::Error,
+}
+
+impl PruneError {
+    pub fn category(&self) -> Category {
+        of_kube(&self.error)
+    }
+}
+
+/// What became of the objects.
+#[derive(Debug, Default)]
+pub struct Pruned {
+    pub deleted: Vec<ObjectId>,
+    pub kept: Vec<ObjectId>,
+}
+
+/// Removes objects one after the other, in the given order.
+pub async fn prune(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls: &Calls) -> Result<Pruned, PruneError> {
+    let mut pruned = Pruned::default();
+    for recorded in objects {
+        let id = &recorded.id;
+        // With its CRD, a custom resource is gone too.
+        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
+        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
+        match decide(recorded, &live, rules) {
+            Verdict::Delete => {
+                let uid = live.uid.as_deref().unwrap_or_default();
+                calls.delete(&kind, id, uid).await.map_err(failed)?;
+                pruned.deleted.push(id.clone());
+            }
+            Verdict::Keep(why) => {
+                tracing::info!(object = %id, "kept: {why}");
+                release_from(id, &kind, &live, rules.owner, calls).await.map_err(failed)?;
+                pruned.kept.push(id.clone());
+            }
+            Verdict::Leave(why) => tracing::warn!(object = %id, "left alone: {why}"),
+        }
+    }
+    Ok(pruned)
+}
+
+/// Takes our owner reference and labels off, so that neither we nor the garbage collector come back for it. Helm's marks
+/// stay, as they do when Helm keeps something: a release of this name finds it again.
+async fn release_from(
+    id: &ObjectId,
+    kind: &Kind,
+    live: &ObjectMeta,
+    owner: &Owner,
+    calls: &Calls,
+) -> Result<(), kube::Error> {
+    calls.merge(kind, id, &without_our_marks(live, owner)).await
+}
+
+fn without_our_marks(live: &ObjectMeta, owner: &Owner) -> Value {
+    let references = live.owner_references.iter().flatten().filter(|reference| reference.uid != owner.uid);
+    let references: Vec<_> = references.collect();
+    json!({"metadata": {
+        // Whoever changed the owners in between wins; we come again.
+        "resourceVersion": live.resource_version,
+        "ownerReferences": if references.is_empty() { Value::Null } else { json!(references) },
+        "labels": {RELEASE_LABEL: null, applyset::PART_OF: null},
+        "annotations": {crate::plan::PRIMARY_RESOURCE: null, crate::plan::PRIMARY_RESOURCE_TYPE: null},
+    }})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kube::core::GroupVersionKind;
+
+    fn recorded(group: &str, kind: &str, uid: Option<&str>) -> Applied {
+        let id = ObjectId {
+            group: group.into(),
+            version: "v1".into(),
+            kind: kind.into(),
+            namespace: Some("here".into()),
+            name: "x".into(),
+        };
+        Applied::new(id, uid.map(str::to_owned))
+    }
+
+    fn live() -> Value {
+        json!({
+            "uid": "u1",
+            "labels": {RELEASE_LABEL: "web"},
+            "ownerReferences": [{"apiVersion": "g.io/v1", "kind": "App", "name": "web", "uid": "owner", "controller": true}],
+        })
+    }
+
+    fn verdict_for(recorded: &Applied, live: Value, occasion: Occasion, applied: &[&str]) -> Verdict {
+        let owner = Owner {
+            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
+            namespace: Some("here".into()),
+            name: "web".into(),
+            uid: "owner".into(),
+        };
+        let applied = applied.iter().map(|uid| uid.to_string()).collect();
+        let rules = Rules { release: "web", namespace: "here", owner: &owner, occasion, applied };
+        decide(recorded, &serde_json::from_value(live).unwrap(), &rules)
+    }
+
+    fn verdict(live: Value) -> Verdict {
+        verdict_for(&recorded("", "ConfigMap", Some("u1")), live, Occasion::Upgrade, &[])
+    }
+
+    #[test]
+    fn what_is_recorded_marked_and_not_kept_goes() {
+        assert_eq!(verdict(live()), Verdict::Delete);
+        // A crash before the answer: the record has no UID, but the marks are ours.
+        let unanswered = recorded("", "ConfigMap", None);
+        assert_eq!(verdict_for(&unanswered, live(), Occasion::Upgrade, &[]), Verdict::Delete);
+    }
+
+    #[test]
+    fn another_uid_is_left_alone() {
+        let mut other = live();
+        other["uid"] = "u2".into();
+        assert!(matches!(verdict(other), Verdict::Leave(_)));
+    }
+
+    #[test]
+    fn a_foreign_owner_or_a_missing_label_protects() {
+        let mut foreign = live();
+        foreign["ownerReferences"][0]["name"] = "shop".into();
+        foreign["ownerReferences"][0]["uid"] = "other".into();
+        let mut unlabelled = live();
+        unlabelled["labels"] = json!({});
+        let mut loose = live();
+        loose["ownerReferences"] = json!([]);
+        for live in [foreign, unlabelled, loose] {
+            assert!(matches!(verdict(live.clone()), Verdict::Leave(_)), "{live}");
+        }
+    }
+
+    #[test]
+    fn keep_annotations_are_honoured_on_every_occasion() {
+        let mut kept = live();
+        kept["annotations"] = json!({"helm.sh/resource-policy": "Keep "});
+        for occasion in [Occasion::Upgrade, Occasion::UpgradeAll, Occasion::Uninstall] {
+            let verdict = verdict_for(&recorded("", "ConfigMap", Some("u1")), kept.clone(), occasion, &[]);
+            assert!(matches!(verdict, Verdict::Keep(_)), "{occasion:?}");
+        }
+    }
+
+    #[test]
+    fn what_holds_data_survives_an_upgrade_but_not_an_uninstall() {
+        for (group, kind) in
+            [("", "Namespace"), ("", "PersistentVolumeClaim"), ("apiextensions.k8s.io", "CustomResourceDefinition")]
+        {
+            let recorded = recorded(group, kind, Some("u1"));
+            let verdict = |occasion| verdict_for(&recorded, live(), occasion, &[]);
+            assert!(matches!(verdict(Occasion::Upgrade), Verdict::Keep(_)), "{kind}");
+            assert_eq!(verdict(Occasion::UpgradeAll), Verdict::Delete, "{kind}");
+            assert_eq!(verdict(Occasion::Uninstall), Verdict::Delete, "{kind}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_was_just_applied_under_another_kind_stays() {
+        let verdict = verdict_for(&recorded("", "ConfigMap", Some("u1")), live(), Occasion::Upgrade, &["u1"]);
+        assert!(matches!(verdict, Verdict::Leave(_)));
+    }
+
+    #[test]
+    fn keeping_takes_off_our_marks_and_nobody_elses() {
+        let mut metadata = live();
+        metadata["ownerReferences"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"apiVersion": "v1", "kind": "A", "name": "b", "uid": "c"}));
+        let owner = Owner {
+            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
+            namespace: None,
+            name: "web".into(),
+            uid: "owner".into(),
+        };
+        let patch = without_our_marks(&serde_json::from_value(metadata).unwrap(), &owner);
+        assert_eq!(patch["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
+        assert_eq!(patch["metadata"]["labels"], json!({RELEASE_LABEL: null, applyset::PART_OF: null}));
+    }
+}

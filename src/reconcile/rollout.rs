@@ -1,0 +1,315 @@
+//! A new revision, from its plan to its record; and the repair of a deployed one.
+
+use std::collections::HashSet;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{ReconcileError, Subject};
+use crate::apply::{self, Progress};
+use crate::applyset::Contents;
+use crate::chart::Chart;
+use crate::manifest::{self, Hook, Rendered};
+use crate::plan::{Plan, plan};
+use crate::preflight::{Allowed, Preflight, preflight};
+use crate::prune::{Occasion, Pruned, Rules, prune};
+use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
+use crate::values::Values;
+use crate::watches::Prune;
+
+/// Helm's default.
+const MAX_HISTORY: usize = 10;
+
+impl Subject<'_> {
+    /// The record of the revision that is about to be made.
+    pub(super) fn draft(
+        &self,
+        chart: &Chart,
+        values: &Values,
+        digest: String,
+        rendered: &Rendered,
+        history: &History,
+    ) -> Release {
+        let now = Timestamp::now();
+        let upgrade = history.deployed().is_some();
+        Release {
+            name: self.release.clone(),
+            namespace: self.namespace.clone(),
+            revision: history.next_revision(),
+            status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
+            chart: chart.metadata.clone(),
+            config: values.json().clone(),
+            manifest: rendered.manifest.clone(),
+            hooks: rendered.hooks.iter().map(hook_record).collect(),
+            notes: rendered.notes.clone(),
+            description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
+            first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
+            last_deployed: now,
+            own: Some(Own { digest, owner: self.owner_mark(), ..Own::default() }),
+            stored: Stored::default(),
+        }
+    }
+
+    /// Brings a revision into the cluster: nothing is written before everything was asked about, and nothing is pruned
+    /// unless everything was applied.
+    pub(super) async fn roll_out(
+        &self,
+        draft: Release,
+        rendered: Rendered,
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let before = history.objects_since_deployed();
+        let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let chart = draft.chart["name"].as_str().unwrap_or_default().to_owned();
+        let target = self.target(&chart);
+        let plan = plan(rendered, &before, &target, &kinds)?;
+        let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
+        let known: HashSet<String> = before.iter().filter_map(|applied| applied.uid.clone()).collect();
+        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
+
+        apply::install_crds(&plan, &self.context.calls).await?;
+        let contents = self.contents_of(&plan);
+        let mut wider = contents.clone().union(&self.contents());
+        wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
+        self.mark_parent(&wider).await?;
+        let pending = self.record_pending(draft, &plan, history).await?;
+        let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
+        if self.context.watch.watch_dependents {
+            // All kinds are there now, those of the release's own CRDs too.
+            self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
+        }
+        let release = self.record_deployed(&pending, progress, pruned, history).await?;
+        if wider != contents {
+            self.mark_parent(&contents).await?;
+        }
+        self.announce(&release, &plan).await;
+        Ok(release)
+    }
+
+    fn allowed(&self) -> Allowed {
+        Allowed {
+            adopt: self.is_asked("chartwright.dev/adopt"),
+            replace: self.is_asked("helm.sdk.operatorframework.io/upgrade-force"),
+        }
+    }
+
+    fn contents_of(&self, plan: &Plan) -> Contents {
+        let ids: Vec<_> = plan.ids().collect();
+        Contents::of(ids.iter(), &self.owner)
+    }
+
+    /// From now on the watches tell.
+    fn learn(&self, progress: &Progress) {
+        for (applied, health) in progress.applied.iter().zip(&progress.health) {
+            self.context.children.learn(applied, health);
+        }
+    }
+
+    /// Writes down what is about to happen, so that a crash can be resumed. An unfinished record of the same input is used
+    /// again: retries must not push good revisions out of the history.
+    async fn record_pending(&self, draft: Release, plan: &Plan, history: &History) -> Result<Release, ReconcileError> {
+        let mut pending = draft;
+        if let Some(own) = &mut pending.own {
+            let known = |applied: &Applied| own.objects.iter().find(|old| old.id == applied.id).cloned();
+            own.objects = plan.ids().map(|id| Applied::new(id, None)).map(|new| known(&new).unwrap_or(new)).collect();
+        }
+        match history.get(pending.revision) {
+            None => Ok(self.context.store.create(&pending).await?),
+            Some(old) => {
+                let status = if history.deployed().is_some() { Status::PendingUpgrade } else { Status::PendingInstall };
+                pending.status = status;
+                match *old == pending {
+                    true => Ok(pending),
+                    false => Ok(self.context.store.update(&pending).await?),
+                }
+            }
+        }
+    }
+
+    /// Applies and prunes. A failure is recorded with what was applied until then.
+    async fn carry_out(
+        &self,
+        plan: &Plan,
+        preflight: &Preflight,
+        pending: &Release,
+        history: &History,
+    ) -> Result<(Progress, Pruned), ReconcileError> {
+        let mut progress = apply::apply(plan, preflight, &self.context.calls).await;
+        self.learn(&progress);
+        if let Some(error) = progress.stopped_by.take() {
+            return self.record_failed(pending, &progress.applied, error.into()).await;
+        }
+        match self.prune(plan, &progress).await {
+            Ok(mut pruned) => {
+                let kept = history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.kept);
+                pruned
+                    .kept
+                    .extend(kept.iter().filter(|id| !plan.ids().any(|planned| planned.key() == id.key())).cloned());
+                pruned.kept.sort();
+                pruned.kept.dedup();
+                Ok((progress, pruned))
+            }
+            Err(error) => self.record_failed(pending, &progress.applied, error).await,
+        }
+    }
+
+    async fn prune(&self, plan: &Plan, progress: &Progress) -> Result<Pruned, ReconcileError> {
+        if plan.prune.is_empty() {
+            return Ok(Pruned::default());
+        }
+        let occasion = match self.context.watch.prune {
+            Prune::Safe => Occasion::Upgrade,
+            Prune::All => Occasion::UpgradeAll,
+        };
+        let rules = Rules {
+            release: &self.release,
+            namespace: &self.namespace,
+            owner: &self.owner,
+            occasion,
+            applied: progress.applied.iter().filter_map(|applied| applied.uid.clone()).collect(),
+        };
+        let wanted: Vec<_> = plan.prune.iter().map(|applied| applied.id.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let mut objects = plan.prune.clone();
+        objects.sort_by(|a, b| {
+            let rank = |applied: &Applied| manifest::order::uninstall_rank(&applied.id.kind).0;
+            rank(a).cmp(&rank(b))
+        });
+        Ok(prune(&objects, &rules, &kinds, &self.context.calls).await?)
+    }
+
+    async fn record_failed<T>(
+        &self,
+        pending: &Release,
+        applied: &[Applied],
+        error: ReconcileError,
+    ) -> Result<T, ReconcileError> {
+        let mut failed = pending.with_status(Status::Failed, &error.to_string());
+        if let Some(own) = &mut failed.own {
+            fill_in(&mut own.objects, applied);
+        }
+        // The error that led here says more than one about the record.
+        if let Err(store) = self.context.store.update(&failed).await {
+            tracing::warn!(release = self.release, "cannot record the failure: {store}");
+        }
+        Err(error)
+    }
+
+    async fn record_deployed(
+        &self,
+        pending: &Release,
+        progress: Progress,
+        pruned: Pruned,
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let description = if pending.revision == 1 { "Install complete" } else { "Upgrade complete" };
+        let mut deployed = pending.with_status(Status::Deployed, description);
+        deployed.last_deployed = Timestamp::now();
+        if let Some(own) = &mut deployed.own {
+            fill_in(&mut own.objects, &progress.applied);
+            own.kept = pruned.kept.clone();
+        }
+        let store = &self.context.store;
+        let deployed = store.update(&deployed).await?;
+        for old in history.iter().filter(|old| old.revision != deployed.revision && old.status == Status::Deployed) {
+            store.update(&old.with_status(Status::Superseded, &old.description)).await?;
+        }
+        for revision in history.expired(MAX_HISTORY) {
+            if revision != deployed.revision {
+                store.delete(&self.namespace, &self.release, revision).await?;
+            }
+        }
+        if !pruned.deleted.is_empty() {
+            let names: Vec<_> = pruned.deleted.iter().map(ToString::to_string).collect();
+            self.tell("Pruned", &format!("Removed what the chart no longer has: {}", names.join(", "))).await;
+        }
+        Ok(deployed)
+    }
+
+    async fn announce(&self, release: &Release, plan: &Plan) {
+        let objects = plan.apply.len();
+        let (revision, kind) = (release.revision, &self.owner.gvk.kind);
+        tracing::info!(kind, namespace = self.namespace, name = self.release, revision, objects, "deployed");
+        let (reason, verb) = if revision == 1 { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
+        self.tell(reason, &format!("{verb} revision {revision} with {objects} objects")).await;
+    }
+
+    /// Applies again what somebody deleted or changed, and nothing else.
+    pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
+        let Some(own) = &release.own else { return Ok(release.clone()) };
+        self.watch_recorded(&own.objects).await?;
+        let drifted: HashSet<_> = own
+            .objects
+            .iter()
+            .filter(|applied| self.context.children.has_drifted(applied))
+            .map(|applied| applied.id.key())
+            .collect();
+        if drifted.is_empty() {
+            return Ok(release.clone());
+        }
+        let rendered = manifest::read(&release.manifest)?;
+        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
+        let target = self.target(&chart);
+        let mut plan = plan(rendered, &[], &target, &kinds)?;
+        plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
+        let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
+        let known = own.objects.iter().filter_map(|applied| applied.uid.clone()).collect();
+        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
+        let mut progress = apply::apply(&plan, &preflight, &self.context.calls).await;
+        self.learn(&progress);
+        let mut healed = release.clone();
+        if let Some(own) = &mut healed.own {
+            fill_in(&mut own.objects, &progress.applied);
+        }
+        if healed != *release {
+            healed = self.context.store.update(&healed).await?;
+        }
+        match progress.stopped_by.take() {
+            Some(error) => Err(error.into()),
+            None => {
+                let names: Vec<_> = progress.applied.iter().map(|applied| applied.id.to_string()).collect();
+                tracing::info!(name = self.release, namespace = self.namespace, objects = names.join(", "), "healed");
+                Ok(healed)
+            }
+        }
+    }
+
+    async fn watch_recorded(&self, objects: &[Applied]) -> Result<(), ReconcileError> {
+        if !self.context.watch.watch_dependents {
+            return Ok(());
+        }
+        let wanted: Vec<_> = objects.iter().map(|applied| applied.id.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        self.context.children.watch(wanted.iter().filter_map(|gvk| kinds.get(gvk)));
+        Ok(())
+    }
+}
+
+/// Puts what the API server answered into the list of objects.
+fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
+    for object in objects {
+        if let Some(answer) = answered.iter().find(|answer| answer.id.key() == object.id.key()) {
+            *object = answer.clone();
+        }
+    }
+}
+
+fn hook_record(hook: &Hook) -> HookRecord {
+    let list = |key: &str| -> Vec<String> {
+        let text = hook.object.annotation(key).unwrap_or_default();
+        text.split(',').map(|item| item.trim().to_ascii_lowercase()).filter(|item| !item.is_empty()).collect()
+    };
+    HookRecord {
+        name: hook.object.name().to_owned(),
+        kind: hook.object.kind().to_owned(),
+        path: hook.file.clone(),
+        manifest: hook.text.clone(),
+        events: hook.events.clone(),
+        weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.trim().parse().ok()).unwrap_or(0),
+        delete_policies: list("helm.sh/hook-delete-policy"),
+        output_log_policies: list("helm.sh/hook-output-log-policy"),
+        ..HookRecord::default()
+    }
+}

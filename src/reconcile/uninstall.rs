@@ -1,0 +1,125 @@
+//! The way out of a custom resource that is being deleted.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
+
+use super::subject::{CR_MANAGER, FINALIZER, OLDER_FINALIZER};
+use super::{Next, ReconcileError, Subject};
+use crate::error::Category;
+use crate::release::{Applied, History};
+use crate::status::{Failure, Report, Stage};
+use crate::uninstall::Leaving;
+
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+impl Subject<'_> {
+    /// Removes the release's objects and record, then lets the custom resource go.
+    pub(super) async fn uninstall(&self) -> Result<Next, ReconcileError> {
+        let ours = |finalizer: &String| finalizer == FINALIZER || finalizer == OLDER_FINALIZER;
+        if !self.cr.finalizers().iter().any(ours) {
+            return Ok(Next::Rest);
+        }
+        match self.remove_release().await {
+            Ok(waiting) if waiting.is_empty() => {
+                self.let_go().await?;
+                self.context.memory.forget(&self.owner.uid);
+                tracing::info!(
+                    kind = self.owner.gvk.kind,
+                    namespace = self.namespace,
+                    name = self.release,
+                    "uninstalled"
+                );
+                Ok(Next::Rest)
+            }
+            Ok(waiting) => {
+                let message = format!("Waiting until all resources are deleted. First: {}", waiting[0]);
+                self.report_leaving(Category::Waiting, message).await?;
+                Ok(Next::Look(LOOK_AGAIN))
+            }
+            Err(error) => {
+                self.warn("UninstallError", &error.to_string()).await;
+                self.report_leaving(error.category(), error.to_string()).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// What is still to be waited for.
+    async fn remove_release(&self) -> Result<Vec<String>, ReconcileError> {
+        let history = self.readable_history().await?;
+        if self.is_somebody_elses(&history) {
+            return Ok(vec![]);
+        }
+        let recorded: Vec<Applied> = history.objects_since_deployed();
+        let wanted: Vec<_> = recorded.iter().map(|applied| applied.id.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let leaving = Leaving {
+            release: &self.release,
+            namespace: &self.namespace,
+            owner: &self.owner,
+            kinds: &kinds,
+            calls: &self.context.calls,
+        };
+        let objects = match history.is_empty() {
+            true => leaving.find(&self.contents()).await?,
+            false => recorded,
+        };
+        let pruned = leaving.remove(objects.clone()).await?;
+        if self.is_asked("helm.sdk.operatorframework.io/uninstall-wait") {
+            let remaining = leaving.remaining(&objects, &pruned.kept).await?;
+            if !remaining.is_empty() {
+                return Ok(remaining.iter().map(ToString::to_string).collect());
+            }
+        }
+        for release in history.iter() {
+            self.context.store.delete(&self.namespace, &self.release, release.revision).await?;
+        }
+        Ok(vec![])
+    }
+
+    /// A record that cannot be read must not keep a custom resource from going: its objects carry our marks.
+    async fn readable_history(&self) -> Result<History, ReconcileError> {
+        match self.history().await {
+            Err(error) if error.category() == Category::RecordUnusable => {
+                self.warn("RecordUnusable", &error.to_string()).await;
+                Ok(History::default())
+            }
+            history => history,
+        }
+    }
+
+    /// Whether the release of this name was made by another tool or for another custom resource: then nothing of it goes.
+    fn is_somebody_elses(&self, history: &History) -> bool {
+        self.check_owner(history).is_err()
+    }
+
+    async fn report_leaving(&self, category: Category, message: String) -> Result<(), ReconcileError> {
+        let report = Report {
+            generation: self.cr.metadata.generation.unwrap_or_default(),
+            deployed: None,
+            failure: Some(Failure { category, message, stage: Stage::Uninstall }),
+            objects: &[],
+            kept: &[],
+        };
+        self.write_status(&report).await
+    }
+
+    async fn let_go(&self) -> Result<(), ReconcileError> {
+        let rest: Vec<_> = self
+            .cr
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER && *finalizer != OLDER_FINALIZER)
+            .collect();
+        // Whoever changed the finalizers in between wins; we come again.
+        let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": self.cr.metadata.resource_version}});
+        let params = PatchParams { field_manager: Some(CR_MANAGER.into()), ..Default::default() };
+        match self.api().patch(&self.owner.name, &params, &Patch::Merge(patch)).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            patched => patched.map(|_| ()).map_err(ReconcileError::Write),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! One revision of a release, as Helm records it.
+//!
+//! The record is Helm's own Secret, so that `helm list`, `status`, `history`, `get` and `rollback` work on what we deploy.
+//! What only we need is [`Own`], in a second data key that Helm does not read.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`codec`] | a record becomes a Secret and back |
+//! | [`history`] | all revisions of one release |
+//! | [`store`] | the Secrets in the cluster |
+//! | [`own`] | what only we need |
+//! | [`digest`] | one text for all inputs of a render |
+//! | [`mask`] | a manifest without the data of Secrets |
+//!
+//! A record that another tool wrote is not judged and not tidied up: rewriting it changes the fields that were changed
+//! here, and nothing else. A record that cannot be read is an error, never an absent release.
+
+pub mod codec;
+pub mod digest;
+pub mod history;
+pub mod mask;
+pub mod own;
+pub mod store;
+mod time;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use codec::{RecordError, Stored};
+pub use digest::digest;
+pub use history::History;
+pub use mask::without_secret_data;
+pub use own::{Applied, Hold, Own, OwnerMark};
+pub use store::{Store, StoreError};
+
+/// One revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Release {
+    pub name: String,
+    pub namespace: String,
+    pub revision: u32,
+    pub status: Status,
+    /// The content of Chart.yaml. The chart's templates, files and default values are not recorded: Helm does without.
+    pub chart: Value,
+    /// The values that the custom resource gave.
+    pub config: Value,
+    /// As helm prints it: without hooks, and without what comes from crds/.
+    pub manifest: String,
+    pub hooks: Vec<HookRecord>,
+    pub notes: String,
+    pub description: String,
+    pub first_deployed: Timestamp,
+    pub last_deployed: Timestamp,
+    /// None means that another tool wrote this record. Give such a record an `Own` only after its objects were applied
+    /// server-side, because the record then says so.
+    pub own: Option<Own>,
+    /// What the Secret held when it was read, so that a rewrite loses nothing. `Stored::default()` for a new record.
+    pub stored: Stored,
+}
+
+impl Release {
+    /// The name of the Secret.
+    pub fn secret_name(&self) -> String {
+        codec::secret_name(&self.name, self.revision)
+    }
+
+    /// The same record, with another status and the sentence that goes with it.
+    pub fn with_status(&self, status: Status, description: &str) -> Release {
+        Release { status, description: description.to_owned(), ..self.clone() }
+    }
+
+    /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.
+    pub fn is_ours(&self) -> bool {
+        self.own.is_some()
+    }
+}
+
+/// Where a revision is in its life, in Helm's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    Unknown,
+    Deployed,
+    Uninstalled,
+    Superseded,
+    Failed,
+    Uninstalling,
+    PendingInstall,
+    PendingUpgrade,
+    PendingRollback,
+}
+
+impl Status {
+    pub const ALL: [Status; 9] = [
+        Status::Unknown,
+        Status::Deployed,
+        Status::Uninstalled,
+        Status::Superseded,
+        Status::Failed,
+        Status::Uninstalling,
+        Status::PendingInstall,
+        Status::PendingUpgrade,
+        Status::PendingRollback,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Status::Unknown => "unknown",
+            Status::Deployed => "deployed",
+            Status::Uninstalled => "uninstalled",
+            Status::Superseded => "superseded",
+            Status::Failed => "failed",
+            Status::Uninstalling => "uninstalling",
+            Status::PendingInstall => "pending-install",
+            Status::PendingUpgrade => "pending-upgrade",
+            Status::PendingRollback => "pending-rollback",
+        }
+    }
+
+    /// A word that no Helm of today uses is `Unknown`.
+    pub fn parse(text: &str) -> Status {
+        Status::ALL.into_iter().find(|status| status.as_str() == text).unwrap_or(Status::Unknown)
+    }
+
+    pub fn is_pending(self) -> bool {
+        matches!(self, Status::PendingInstall | Status::PendingUpgrade | Status::PendingRollback)
+    }
+
+    /// Whether objects of this revision may be in the cluster although a later revision did not take them over.
+    pub fn is_unfinished(self) -> bool {
+        self.is_pending() || matches!(self, Status::Failed | Status::Uninstalling | Status::Unknown)
+    }
+}
+
+/// A hook, as Helm records it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookRecord {
+    pub name: String,
+    pub kind: String,
+    /// The chart's file.
+    pub path: String,
+    pub manifest: String,
+    /// In Helm's words: `pre-install`, `test`.
+    #[serde(deserialize_with = "codec::nullable")]
+    pub events: Vec<String>,
+    pub weight: i64,
+    #[serde(deserialize_with = "codec::nullable", skip_serializing_if = "Vec::is_empty")]
+    pub delete_policies: Vec<String>,
+    #[serde(deserialize_with = "codec::nullable", skip_serializing_if = "Vec::is_empty")]
+    pub output_log_policies: Vec<String>,
+    #[serde(deserialize_with = "codec::nullable")]
+    pub last_run: HookRun,
+}
+
+/// How a hook last ran in this revision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HookRun {
+    #[serde(with = "time::optional", skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    #[serde(with = "time::optional", skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    pub phase: HookPhase,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "&'static str")]
+pub enum HookPhase {
+    /// It did not run.
+    #[default]
+    None,
+    Unknown,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+impl From<String> for HookPhase {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "" => HookPhase::None,
+            "Running" => HookPhase::Running,
+            "Succeeded" => HookPhase::Succeeded,
+            "Failed" => HookPhase::Failed,
+            _ => HookPhase::Unknown,
+        }
+    }
+}
+
+impl From<HookPhase> for &'static str {
+    fn from(phase: HookPhase) -> Self {
+        match phase {
+            HookPhase::None => "",
+            HookPhase::Unknown => "Unknown",
+            HookPhase::Running => "Running",
+            HookPhase::Succeeded => "Succeeded",
+            HookPhase::Failed => "Failed",
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! A record becomes Helm's Secret, and back.
+//!
+//! Pure. `data.release` is base64 of gzip of JSON, inside the Secret's own base64; `data.chartwright` is [`Own`].
+//!
+//! Decoding takes what any Helm wrote, with whole charts inside. It keeps the JSON as it was found, so that encoding
+//! changes only what differs from it. It refuses what it cannot read, by name: an unreadable record is never "no release".
+//! It unpacks at most [`UNPACKED_LIMIT`]. Encoding refuses what a Secret cannot hold.
+
+mod json;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::{Read, Write};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::Release;
+use super::own::{Own, OwnError};
+use crate::error::Category;
+
+pub(super) use json::nullable;
+
+/// On every record of ours. It proves nothing (`helm rollback` copies it), but finds records.
+pub const DIGEST_LABEL: &str = "chartwright.dev/digest";
+/// The most that a Secret's data may be, by the API server's rule.
+pub const SECRET_LIMIT: usize = 1024 * 1024;
+/// The most that a record may be when unpacked. Helm has no limit; a megabyte of gzip can become a gigabyte.
+pub const UNPACKED_LIMIT: u64 = 64 * 1024 * 1024;
+/// What an object's UID and marks will take in our data, once it was applied.
+const OBJECT_RESERVE: usize = 256;
+
+const SECRET_TYPE: &str = "helm.sh/release.v1";
+const HELM_KEY: &str = "release";
+const OWN_KEY: &str = "chartwright";
+const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
+
+/// What a Secret held when it was read. Opaque: only the codec writes and reads it.
+#[derive(Clone, Default, PartialEq)]
+pub struct Stored {
+    helm: Option<Value>,
+    own: Option<Vec<u8>>,
+    resource_version: Option<String>,
+}
+
+/// Without the contents: a whole chart, and the values of a user.
+impl fmt::Debug for Stored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stored").field("resource_version", &self.resource_version).finish_non_exhaustive()
+    }
+}
+
+/// A record that cannot be read or written. The Secret is named `<namespace>/<name>`.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    #[error(
+        "the release record in Secret {secret} cannot be read: {reason}; restore it from a backup, or delete it if the release is not needed"
+    )]
+    Unreadable { secret: String, reason: Unreadable },
+    #[error("the release record in Secret {secret} cannot be read: {error}")]
+    Own { secret: String, error: OwnError },
+    #[error(
+        "the release record {secret} would be {size} bytes and a Secret holds {SECRET_LIMIT}; let the chart render less, or split it"
+    )]
+    RecordTooLarge { secret: String, size: usize },
+}
+
+/// Why a Secret is not a release record.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error("it has no data key `{HELM_KEY}`")]
+    NoData,
+    #[error("its data is not base64 ({0})")]
+    Base64(base64::DecodeError),
+    #[error("its data cannot be unpacked ({0})")]
+    Gzip(std::io::Error),
+    #[error("its data is more than {} MiB when unpacked", UNPACKED_LIMIT / 1024 / 1024)]
+    Bomb,
+    #[error("its data is not Helm's JSON ({0})")]
+    Json(serde_json::Error),
+    #[error("it says that it is revision {revision} of {name:?}, which belongs under another name")]
+    Misplaced { name: String, revision: u32 },
+}
+
+impl RecordError {
+    pub fn category(&self) -> Category {
+        match self {
+            RecordError::Unreadable { .. } | RecordError::Own { .. } => Category::RecordUnusable,
+            // Only another render can help.
+            RecordError::RecordTooLarge { .. } => Category::InvalidManifest,
+        }
+    }
+}
+
+pub fn secret_name(release: &str, revision: u32) -> String {
+    format!("sh.helm.release.v1.{release}.v{revision}")
+}
+
+/// The Secret of a new record.
+///
+/// # Errors
+/// It is larger than a Secret may be, also counting what its objects will need once they were applied.
+pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> {
+    let unanswered = |own: &Own| own.objects.iter().filter(|object| object.uid.is_none()).count();
+    let reserve = release.own.as_ref().map_or(0, unanswered) * OBJECT_RESERVE;
+    let data = pack(release, reserve)?;
+    let mut labels = labels(release);
+    labels.insert("createdAt".into(), now.as_second().to_string());
+    Ok(Secret {
+        metadata: ObjectMeta {
+            name: Some(release.secret_name()),
+            namespace: Some(release.namespace.clone()),
+            labels: Some(labels),
+            ..Default::default()
+        },
+        type_: Some(SECRET_TYPE.into()),
+        data: Some(data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect()),
+        ..Default::default()
+    })
+}
+
+/// The merge patch that brings a record's Secret up to date. Data keys and labels of others stay. It names the version
+/// that was read, so that it fails where somebody else wrote since.
+pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
+    let data = pack(release, 0)?;
+    let mut labels = labels(release);
+    labels.insert("modifiedAt".into(), now.as_second().to_string());
+    let mut patch = json!({"metadata": {"labels": labels}, "data": {OWN_KEY: null}});
+    for (key, bytes) in data {
+        patch["data"][key] = STANDARD.encode(bytes).into();
+    }
+    if let Some(version) = &release.stored.resource_version {
+        patch["metadata"]["resourceVersion"] = version.as_str().into();
+    }
+    Ok(patch)
+}
+
+/// The record after it was written, so that it can be written again.
+pub(super) fn written(release: &Release, secret: &Secret) -> Release {
+    let stored = Stored { resource_version: secret.metadata.resource_version.clone(), ..contents(release) };
+    Release { stored, ..release.clone() }
+}
+
+/// Reads a Secret.
+///
+/// # Errors
+/// It is no release record, or not the one that its name says.
+pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
+    let name = secret.metadata.name.clone().unwrap_or_default();
+    let place = match &secret.metadata.namespace {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.clone(),
+    };
+    let unreadable = |reason| RecordError::Unreadable { secret: place.clone(), reason };
+    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
+    let packed = data(HELM_KEY).ok_or_else(|| unreadable(Unreadable::NoData))?;
+    let helm = unpack(packed).map_err(unreadable)?;
+    let own_bytes = data(OWN_KEY);
+    let own = own_bytes.map(Own::from_bytes).transpose();
+    let own = own.map_err(|error| RecordError::Own { secret: place.clone(), error })?;
+    let mut release = json::read(&helm).map_err(|error| unreadable(Unreadable::Json(error)))?;
+    if release.secret_name() != name {
+        return Err(unreadable(Unreadable::Misplaced { name: release.name, revision: release.revision }));
+    }
+    if let Some(namespace) = &secret.metadata.namespace {
+        // Where it is counts: a backup may have been restored into another namespace.
+        release.namespace = namespace.clone();
+    }
+    release.own = own;
+    release.stored = Stored {
+        helm: Some(helm),
+        own: own_bytes.map(<[u8]>::to_vec),
+        resource_version: secret.metadata.resource_version.clone(),
+    };
+    Ok(release)
+}
+
+/// What the data keys are to hold.
+fn contents(release: &Release) -> Stored {
+    let helm = json::write(release, release.stored.helm.as_ref());
+    let own = release.own.as_ref().map(|own| match &release.stored.own {
+        // Nothing of ours changed, so fields of a later version stay.
+        Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => bytes.clone(),
+        _ => own.to_bytes(),
+    });
+    Stored { helm: Some(helm), own, resource_version: None }
+}
+
+/// The data keys, if a Secret holds them and `reserve` bytes more.
+fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<u8>>, RecordError> {
+    let contents = contents(release);
+    let helm = contents.helm.unwrap_or_default().to_string();
+    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip(helm.as_bytes())).into_bytes())]);
+    data.extend(contents.own.map(|own| (OWN_KEY, own)));
+    let size = data.values().map(Vec::len).sum::<usize>() + reserve;
+    match size > SECRET_LIMIT {
+        true => Err(RecordError::RecordTooLarge {
+            secret: format!("{}/{}", release.namespace, release.secret_name()),
+            size,
+        }),
+        false => Ok(data),
+    }
+}
+
+fn labels(release: &Release) -> BTreeMap<String, String> {
+    let mut labels = BTreeMap::from([
+        ("name".into(), release.name.clone()),
+        ("owner".into(), "helm".into()),
+        ("status".into(), release.status.as_str().into()),
+        ("version".into(), release.revision.to_string()),
+    ]);
+    labels.extend(release.own.as_ref().map(|own| (DIGEST_LABEL.into(), own.digest.clone())));
+    labels
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    written.expect("writing into memory does not fail")
+}
+
+/// As Helm does: line breaks in the base64 are skipped, and what does not begin as gzip does is JSON already.
+fn unpack(packed: &[u8]) -> Result<Value, Unreadable> {
+    let text: Vec<u8> = packed.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+    let bytes = STANDARD.decode(text).map_err(Unreadable::Base64)?;
+    if !bytes.starts_with(&GZIP_MAGIC) {
+        return serde_json::from_slice(&bytes).map_err(Unreadable::Json);
+    }
+    let mut json = Vec::new();
+    let limited = &mut MultiGzDecoder::new(bytes.as_slice()).take(UNPACKED_LIMIT + 1);
+    limited.read_to_end(&mut json).map_err(Unreadable::Gzip)?;
+    if json.len() as u64 > UNPACKED_LIMIT {
+        return Err(Unreadable::Bomb);
+    }
+    serde_json::from_slice(&json).map_err(Unreadable::Json)
+}

@@ -1,0 +1,294 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::super::{Applied, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
+use super::*;
+use crate::object::ObjectId;
+
+/// A deployed revision of ours.
+pub fn release() -> Release {
+    Release {
+        name: "web".into(),
+        namespace: "default".into(),
+        revision: 3,
+        status: Status::Deployed,
+        chart: json!({"apiVersion": "v2", "name": "app", "version": "0.1.0"}),
+        config: json!({"replicas": 2}),
+        manifest: "---\napiVersion: v1\n".into(),
+        hooks: vec![],
+        notes: "Have fun".into(),
+        description: "Upgrade complete".into(),
+        first_deployed: "2026-11-16T12:00:00.123456789Z".parse().unwrap(),
+        last_deployed: "2026-11-16T13:00:00Z".parse().unwrap(),
+        own: Some(Own { digest: "d1".into(), ..Default::default() }),
+        stored: Stored::default(),
+    }
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).unwrap()
+}
+
+fn secret_of(helm: &Value) -> Secret {
+    let mut secret = encode(&release(), now()).unwrap();
+    set_release(&mut secret, STANDARD.encode(helm.to_string()).into_bytes());
+    secret
+}
+
+fn set_release(secret: &mut Secret, bytes: Vec<u8>) {
+    secret.data.as_mut().unwrap().insert(HELM_KEY.into(), ByteString(bytes));
+}
+
+fn helm_json(secret: &Secret) -> Value {
+    unpack(&secret.data.as_ref().unwrap()[HELM_KEY].0).unwrap()
+}
+
+/// As the API server merges it.
+fn merged(secret: &Secret, release: &Release) -> Secret {
+    let mut merged = secret.clone();
+    let patch = patch(release, now()).unwrap();
+    for (key, value) in patch["data"].as_object().unwrap() {
+        let data = merged.data.as_mut().unwrap();
+        match value.as_str() {
+            Some(text) => data.insert(key.clone(), ByteString(STANDARD.decode(text).unwrap())),
+            None => data.remove(key),
+        };
+    }
+    merged
+}
+
+#[test]
+fn the_secret_is_what_helm_makes() {
+    let secret = encode(&release(), now()).unwrap();
+    assert_eq!(secret.metadata.name.as_deref(), Some("sh.helm.release.v1.web.v3"));
+    assert_eq!(secret.type_.as_deref(), Some("helm.sh/release.v1"));
+    let labels = json!({
+        "name": "web", "owner": "helm", "status": "deployed", "version": "3", "createdAt": "1800000000",
+        "chartwright.dev/digest": "d1",
+    });
+    assert_eq!(json!(secret.metadata.labels), labels);
+    assert!(secret.metadata.owner_references.is_none(), "garbage collection must not remove records");
+    let helm = json!({
+        "name": "web", "namespace": "default", "version": 3, "apply_method": "ssa",
+        "info": {
+            "first_deployed": "2026-11-16T12:00:00.123456789Z", "last_deployed": "2026-11-16T13:00:00Z", "deleted": "",
+            "status": "deployed", "description": "Upgrade complete", "notes": "Have fun",
+        },
+        "chart": {
+            "metadata": {"apiVersion": "v2", "name": "app", "version": "0.1.0"},
+            "lock": null, "templates": [], "values": {}, "schema": null, "files": [],
+        },
+        "config": {"replicas": 2},
+        "manifest": "---\napiVersion: v1\n",
+    });
+    assert_eq!(helm_json(&secret), helm);
+}
+
+#[test]
+fn numbers_in_chart_yaml_become_text_or_helm_could_not_read_the_record() {
+    let chart = json!({"name": "app", "appVersion": 1.16, "deprecated": true, "dependencies": [{"version": 2}]});
+    let helm = helm_json(&encode(&Release { chart, ..release() }, now()).unwrap());
+    let wanted = json!({"name": "app", "appVersion": "1.16", "deprecated": true, "dependencies": [{"version": "2"}]});
+    assert_eq!(helm["chart"]["metadata"], wanted);
+}
+
+#[test]
+fn superseding_a_record_of_helm_changes_its_status_and_nothing_else() {
+    let mut helm = json!({
+        "name": "web", "version": 3, "namespace": "elsewhere", "later": {"field": 1},
+        "info": {
+            "first_deployed": "2026-11-16T14:00:00+02:00", "deleted": "", "status": "deployed", "rollback_revision": 1,
+            "resources": {"v1/Pod": []},
+        },
+        "chart": {"metadata": {"name": "app"}, "lock": {"digest": "x"}, "templates": [{"name": "a", "data": "YQ=="}]},
+        "hooks": [{"name": "h", "last_run": {"phase": "NewPhase"}, "later": 2}],
+    });
+    let mut secret = secret_of(&helm);
+    secret.data.as_mut().unwrap().remove(OWN_KEY);
+    let release = decode(&secret).unwrap();
+    assert!(!release.is_ours());
+    let superseded = merged(&secret, &release.with_status(Status::Superseded, "Upgraded"));
+    helm["info"]["status"] = "superseded".into();
+    helm["info"]["description"] = "Upgraded".into();
+    assert_eq!(helm_json(&superseded), helm);
+    assert!(!superseded.data.unwrap().contains_key(OWN_KEY));
+}
+
+#[test]
+fn a_rewrite_keeps_what_a_later_version_of_ours_wrote() {
+    let mut secret = encode(&release(), now()).unwrap();
+    let mut own: Value = serde_json::from_slice(&secret.data.as_ref().unwrap()[OWN_KEY].0).unwrap();
+    own["later"] = true.into();
+    secret.data.as_mut().unwrap().insert(OWN_KEY.into(), ByteString(own.to_string().into_bytes()));
+    let release = decode(&secret).unwrap().with_status(Status::Superseded, "");
+    assert_eq!(merged(&secret, &release).data.unwrap()[OWN_KEY], secret.data.unwrap()[OWN_KEY]);
+}
+
+#[test]
+fn an_update_names_the_version_that_was_read() {
+    let mut secret = encode(&release(), now()).unwrap();
+    secret.metadata.resource_version = Some("42".into());
+    let patch = patch(&decode(&secret).unwrap(), now()).unwrap();
+    assert_eq!(patch["metadata"]["resourceVersion"], "42");
+    assert_eq!(patch["metadata"]["labels"]["modifiedAt"], "1800000000");
+}
+
+#[test]
+fn a_restored_record_belongs_to_the_namespace_that_it_is_in() {
+    let mut secret = encode(&release(), now()).unwrap();
+    secret.metadata.namespace = Some("restored".into());
+    assert_eq!(decode(&secret).unwrap().namespace, "restored");
+}
+
+#[test]
+fn an_unreadable_record_is_an_error_that_names_it() {
+    let secret = encode(&release(), now()).unwrap();
+    let bomb = STANDARD.encode(gzip(&vec![b' '; UNPACKED_LIMIT as usize + 1]));
+    let broken = STANDARD.encode(&gzip(b"{}")[..10]);
+    let other = STANDARD.encode(r#"{"name": "other", "version": 1}"#);
+    let cases = [
+        ("?", "its data is not base64 ("),
+        ("", "its data is not Helm's JSON ("),
+        ("bnVsbA==", "its data is not Helm's JSON ("),
+        (&broken, "its data cannot be unpacked ("),
+        (&bomb, "its data is more than 64 MiB when unpacked;"),
+        (&other, "it says that it is revision 1 of \"other\", which belongs under another name;"),
+    ];
+    for (data, reason) in cases {
+        let mut secret = secret.clone();
+        set_release(&mut secret, data.as_bytes().to_vec());
+        let message = decode(&secret).unwrap_err().to_string();
+        let wanted = "the release record in Secret default/sh.helm.release.v1.web.v3 cannot be read: ";
+        assert!(message.starts_with(&format!("{wanted}{reason}")), "{message}");
+    }
+    assert!(decode(&Secret::default()).unwrap_err().to_string().contains("it has no data key `release`"));
+}
+
+#[test]
+fn broken_data_of_ours_does_not_make_the_record_somebody_elses() {
+    for own in [&b"{}"[..], b"", br#"{"format": 7}"#] {
+        let mut secret = encode(&release(), now()).unwrap();
+        secret.data.as_mut().unwrap().insert(OWN_KEY.into(), ByteString(own.to_vec()));
+        assert!(matches!(decode(&secret), Err(RecordError::Own { .. })));
+    }
+}
+
+#[test]
+fn a_record_that_a_secret_cannot_hold_is_refused() {
+    let noise = incompressible();
+    let error = encode(&Release { manifest: noise, ..release() }, now()).unwrap_err();
+    assert!(matches!(error, RecordError::RecordTooLarge { size, .. } if size > SECRET_LIMIT), "{error}");
+    assert!(error.to_string().contains("let the chart render less"), "{error}");
+}
+
+#[test]
+fn a_new_record_leaves_room_for_the_marks_of_its_objects() {
+    let id = ObjectId {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        namespace: None,
+        name: "a".into(),
+    };
+    let objects = |uid: Option<&str>| vec![Applied::new(id.clone(), uid.map(str::to_owned)); 5000];
+    let own = |uid| Some(Own { objects: objects(uid), ..Default::default() });
+    assert!(encode(&Release { own: own(None), ..release() }, now()).is_err());
+    assert!(encode(&Release { own: own(Some("u")), ..release() }, now()).is_ok());
+}
+
+/// Text that gzip cannot make smaller than a Secret.
+fn incompressible() -> String {
+    let hash = |n: u32| ring::digest::digest(&ring::digest::SHA256, &n.to_be_bytes());
+    (0..40_000).map(|n| STANDARD.encode(hash(n))).collect()
+}
+
+fn time() -> impl Strategy<Value = Timestamp> {
+    // From Go's first second that is a time to jiff's last one.
+    (-62_135_596_799_i64..253_402_200_000, 0..1_000_000_000_i32)
+        .prop_map(|(seconds, nanos)| Timestamp::new(seconds, nanos).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+fn hook() -> impl Strategy<Value = HookRecord> {
+    let run = (proptest::option::of(time()), proptest::option::of(time()), any::<bool>());
+    (".*", proptest::collection::vec("[a-z-]{1,9}", 0..3), any::<i64>(), run).prop_map(|(text, events, weight, run)| {
+        let phase = if run.2 { HookPhase::Succeeded } else { HookPhase::None };
+        HookRecord {
+            name: "h".into(),
+            manifest: text,
+            delete_policies: events.clone(),
+            events,
+            weight,
+            last_run: HookRun { started_at: run.0, completed_at: run.1, phase },
+            ..Default::default()
+        }
+    })
+}
+
+fn own() -> impl Strategy<Value = Own> {
+    let id = ("[a-z.]{0,5}", proptest::option::of("[a-z]{1,5}"), ".{1,9}").prop_map(|(group, namespace, name)| {
+        ObjectId { group, version: "v1".into(), kind: "K".into(), namespace, name }
+    });
+    let object = (id.clone(), proptest::option::of(".*")).prop_map(|(id, uid)| Applied::new(id, uid));
+    let objects = proptest::collection::vec(object, 0..4);
+    let kept = proptest::collection::vec(id, 0..3);
+    ("[0-9a-f]{0,63}", objects, kept, any::<Option<u32>>()).prop_map(|(digest, objects, kept, hold)| Own {
+        hold: hold.map(|revision| Hold { revision, digest: digest.clone() }),
+        digest,
+        owner: OwnerMark { group: "g".into(), kind: "K".into(), namespace: None, name: "n".into(), uid: "u".into() },
+        objects,
+        kept,
+    })
+}
+
+prop_compose! {
+    fn any_release()(
+        name in "[a-z]([-a-z0-9]{0,50}[a-z0-9])?",
+        revision in any::<u32>(),
+        status in proptest::sample::select(Status::ALL.to_vec()),
+        config in proptest::collection::btree_map(".*", ".*", 0..4),
+        texts in (".*", ".*", ".*"),
+        hooks in proptest::collection::vec(hook(), 0..3),
+        times in (time(), time()),
+        own in proptest::option::of(own()),
+    ) -> Release {
+        let (manifest, notes, description) = texts;
+        let (first_deployed, last_deployed) = times;
+        let config = json!(config);
+        Release {
+            name, revision, status, config, manifest, notes, description, hooks, first_deployed, last_deployed, own,
+            ..release()
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn what_is_written_is_read_again(release in any_release()) {
+        let read = decode(&encode(&release, now()).unwrap()).unwrap();
+        prop_assert_eq!(Release { stored: Stored::default(), ..read }, release);
+    }
+
+    #[test]
+    fn a_rewrite_of_what_was_read_is_read_again(release in any_release(), other in any_release()) {
+        let secret = encode(&release, now()).unwrap();
+        let read = decode(&secret).unwrap();
+        let changed = Release { name: release.name, revision: release.revision, stored: read.stored, ..other };
+        let again = decode(&merged(&secret, &changed)).unwrap();
+        prop_assert_eq!(Release { stored: changed.stored.clone(), ..again }, changed);
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), own in ".*", gzipped in any::<bool>()) {
+        let mut secret = encode(&release(), now()).unwrap();
+        let inner = if gzipped { gzip(&bytes) } else { [&GZIP_MAGIC[..], &bytes].concat() };
+        for data in [bytes.clone(), STANDARD.encode(&bytes).into_bytes(), STANDARD.encode(inner).into_bytes()] {
+            set_release(&mut secret, data);
+            prop_assert!(decode(&secret).is_err());
+        }
+        let mut secret = encode(&release(), now()).unwrap();
+        secret.data.as_mut().unwrap().insert(OWN_KEY.into(), ByteString(own.into_bytes()));
+        prop_assert!(decode(&secret).is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! All revisions of one release, oldest first, and what follows from them. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Applied, Release, Status};
+use crate::object::ObjectId;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    releases: Vec<Release>,
+}
+
+impl History {
+    pub fn new(mut releases: Vec<Release>) -> Self {
+        releases.sort_by_key(|release| release.revision);
+        History { releases }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.releases.is_empty()
+    }
+
+    /// Oldest first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Release> {
+        self.releases.iter()
+    }
+
+    pub fn get(&self, revision: u32) -> Option<&Release> {
+        self.iter().find(|release| release.revision == revision)
+    }
+
+    pub fn latest(&self) -> Option<&Release> {
+        self.releases.last()
+    }
+
+    /// The newest revision that is deployed.
+    pub fn deployed(&self) -> Option<&Release> {
+        self.iter().rev().find(|release| release.status == Status::Deployed)
+    }
+
+    pub fn next_revision(&self) -> u32 {
+        self.latest().map_or(1, |latest| latest.revision.saturating_add(1))
+    }
+
+    /// Whether we wrote the latest revision.
+    pub fn is_ours(&self) -> bool {
+        self.latest().is_some_and(Release::is_ours)
+    }
+
+    /// Whether another tool wrote the latest revision: a person's `helm rollback`, or a release to adopt. Helm also drops
+    /// our part of the revision that its own supersedes.
+    pub fn is_foreign(&self) -> bool {
+        self.latest().is_some_and(|latest| !latest.is_ours())
+    }
+
+    /// What may be in the cluster by our doing: the objects of the deployed revision and of those after it that did not
+    /// finish. Sorted, and each object once, by its newest name and UID; a new API version does not make another object.
+    ///
+    /// Revisions that another tool wrote add nothing: their objects are known only by their manifest.
+    pub fn objects_since_deployed(&self) -> Vec<Applied> {
+        let mut objects: BTreeMap<Key, Applied> = BTreeMap::new();
+        for object in self.since_deployed().flat_map(objects_of) {
+            let known = objects.remove(&key(&object.id));
+            // An attempt that got no answer does not know the UID, an earlier one may.
+            let uid = object.uid.clone().or(known.and_then(|known| known.uid));
+            objects.insert(key(&object.id), Applied { uid, ..object.clone() });
+        }
+        objects.into_values().collect()
+    }
+
+    /// Revisions that may be deleted: all but the deployed one, the newest `limit`, and an unfinished one that alone knows
+    /// of an object which is perhaps in the cluster. As in Helm, 0 is no limit.
+    pub fn expired(&self, limit: usize) -> Vec<u32> {
+        if limit == 0 {
+            return vec![];
+        }
+        let deployed = self.deployed().map(|release| release.revision);
+        let (old, newest) = self.releases.split_at(self.releases.len().saturating_sub(limit));
+        let known = newest.iter().chain(self.deployed()).flat_map(objects_of);
+        let mut known: BTreeSet<Key> = known.map(|object| key(&object.id)).collect();
+        let mut expired = vec![];
+        // The newest first: what it knows, an older one need not.
+        for release in old.iter().rev().filter(|release| Some(release.revision) != deployed) {
+            let unfinished = Some(release.revision) > deployed && release.status.is_unfinished();
+            let objects: BTreeSet<Key> = objects_of(release).iter().map(|object| key(&object.id)).collect();
+            match unfinished && !objects.is_subset(&known) {
+                true => known.extend(objects),
+                false => expired.push(release.revision),
+            }
+        }
+        expired.sort_unstable();
+        expired
+    }
+
+    fn since_deployed(&self) -> impl Iterator<Item = &Release> {
+        let deployed = self.deployed().map(|release| release.revision);
+        self.iter().filter(move |release| {
+            let revision = Some(release.revision);
+            revision == deployed || (revision > deployed && release.status.is_unfinished())
+        })
+    }
+}
+
+/// Which object, whatever API version it is asked for with.
+type Key<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
+
+fn key(id: &ObjectId) -> Key<'_> {
+    (&id.group, &id.kind, id.namespace.as_deref(), &id.name)
+}
+
+fn objects_of(release: &Release) -> &[Applied] {
+    release.own.as_ref().map_or(&[], |own| &own.objects)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::codec::tests::release;
+    use super::*;
+    use Status::*;
+
+    /// An object is written as `name=uid`, or `name` where the UID is not known.
+    fn revision(revision: u32, status: Status, objects: &[&str]) -> Release {
+        let mut release = Release { revision, status, ..release() };
+        let own = release.own.as_mut().unwrap();
+        own.objects = objects.iter().map(|text| applied(text, "v1")).collect();
+        release
+    }
+
+    fn applied(text: &str, version: &str) -> Applied {
+        let (name, uid) = text.split_once('=').map_or((text, None), |(name, uid)| (name, Some(uid.to_owned())));
+        let id = ObjectId {
+            group: String::new(),
+            version: version.into(),
+            kind: "ConfigMap".into(),
+            namespace: Some("default".into()),
+            name: name.into(),
+        };
+        Applied::new(id, uid)
+    }
+
+    fn known(history: &History) -> Vec<String> {
+        let text = |object: Applied| format!("{}={}", object.id.name, object.uid.unwrap_or_default());
+        history.objects_since_deployed().into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn revisions_are_sorted_and_counted_on() {
+        assert_eq!(History::default().next_revision(), 1);
+        let history =
+            History::new(vec![revision(10, Failed, &[]), revision(9, Deployed, &[]), revision(2, Deployed, &[])]);
+        assert_eq!(history.next_revision(), 11);
+        assert_eq!(history.latest().unwrap().revision, 10);
+        assert_eq!(history.deployed().unwrap().revision, 9);
+    }
+
+    #[test]
+    fn the_latest_revision_tells_whose_the_release_is() {
+        let foreign = Release { own: None, ..revision(2, Deployed, &[]) };
+        let history = History::new(vec![revision(1, Superseded, &[]), foreign]);
+        assert!(history.is_foreign() && !history.is_ours());
+        assert!(!History::default().is_foreign() && !History::default().is_ours());
+    }
+
+    #[test]
+    fn objects_of_failed_attempts_are_not_forgotten() {
+        let history = History::new(vec![
+            revision(1, Superseded, &["gone=1"]),
+            revision(2, Failed, &["gone-too=1"]),
+            revision(3, Deployed, &["a=1", "b=1"]),
+            revision(4, Failed, &["a=2", "c=1"]),
+            revision(5, PendingUpgrade, &["a", "b", "d"]),
+        ]);
+        assert_eq!(known(&history), ["a=2", "b=1", "c=1", "d="]);
+    }
+
+    #[test]
+    fn without_a_deployed_revision_every_unfinished_one_counts() {
+        let history = History::new(vec![revision(1, Failed, &["a=1"]), revision(2, Uninstalling, &["b=1"])]);
+        assert_eq!(known(&history), ["a=1", "b=1"]);
+    }
+
+    #[test]
+    fn a_new_api_version_does_not_make_another_object() {
+        let mut second = revision(2, PendingUpgrade, &[]);
+        second.own.as_mut().unwrap().objects = vec![applied("a", "v2")];
+        let history = History::new(vec![revision(1, Deployed, &["a=1"]), second]);
+        assert_eq!(history.objects_since_deployed(), [applied("a=1", "v2")]);
+    }
+
+    #[test]
+    fn old_revisions_expire_but_never_the_deployed_one() {
+        let mut all = vec![revision(1, Superseded, &[]), revision(2, Deployed, &[])];
+        all.extend((3..8).map(|number| revision(number, Failed, &[])));
+        let history = History::new(all);
+        assert_eq!(history.expired(2), [1, 3, 4, 5]);
+        assert!(history.expired(7).is_empty());
+        assert!(history.expired(0).is_empty(), "no limit");
+    }
+
+    #[test]
+    fn a_failed_revision_that_alone_knows_of_an_object_does_not_expire() {
+        let history = History::new(vec![
+            revision(1, Deployed, &["a=1"]),
+            revision(2, Failed, &["a=1", "lost=1"]),
+            revision(3, Failed, &["a=1"]),
+            revision(4, Failed, &["b=1"]),
+        ]);
+        assert_eq!(history.expired(1), [3]);
+        assert_eq!(known(&history), ["a=1", "b=1", "lost=1"]);
+    }
+}

@@ -1,0 +1,141 @@
+//! What only we need to know about a revision, in a data key of its own: `chartwright`.
+//!
+//! JSON with a format number. Fields that this version does not know are tolerated. A newer format is an error: to read
+//! it as "no data" would turn our own release into somebody else's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::ObjectId;
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+
+/// Our part of a record.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// Of everything that went into the render.
+    pub digest: String,
+    pub owner: OwnerMark,
+    /// What this revision applied, or is about to apply.
+    #[serde(default)]
+    pub objects: Vec<Applied>,
+    /// What an earlier revision applied and an upgrade dropped, but kept in the cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<ObjectId>,
+    /// Set where this revision is a person's rollback that we hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
+}
+
+/// The custom resource that the release belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerMark {
+    pub group: String,
+    pub kind: String,
+    /// None for a cluster-scoped resource.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    pub name: String,
+    pub uid: String,
+}
+
+impl OwnerMark {
+    /// Whether both are the same resource by name. After a restore from backup it has another UID.
+    pub fn is_same_resource(&self, other: &OwnerMark) -> bool {
+        (&self.group, &self.kind, &self.namespace, &self.name)
+            == (&other.group, &other.kind, &other.namespace, &other.name)
+    }
+}
+
+/// An object of a revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Applied {
+    pub id: ObjectId,
+    /// None until the apply was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
+    /// After the apply. Another one means that somebody changed the object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+}
+
+impl Applied {
+    pub fn new(id: ObjectId, uid: Option<String>) -> Self {
+        Applied { id, uid, generation: None }
+    }
+}
+
+/// A revision that stays although the custom resource says something else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    pub revision: u32,
+    /// The hold ends when the digest is no longer this one.
+    pub digest: String,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OwnError {
+    #[error("its `chartwright` data is not what this operator writes ({0})")]
+    Syntax(serde_json::Error),
+    #[error(
+        "its `chartwright` data has format {0} and this operator reads up to {FORMAT}; a newer version wrote it, so run that one"
+    )]
+    NewerFormat(u32),
+}
+
+#[derive(Deserialize)]
+struct Version {
+    format: u32,
+}
+
+#[derive(Serialize)]
+struct Versioned<'a> {
+    format: u32,
+    #[serde(flatten)]
+    own: &'a Own,
+}
+
+impl Own {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let json = serde_json::to_vec(&Versioned { format: FORMAT, own: self });
+        json.expect("strings, numbers and lists under string keys are JSON")
+    }
+
+    /// The format is looked at first: a newer one may differ in everything else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, OwnError> {
+        let version: Version = serde_json::from_slice(bytes).map_err(OwnError::Syntax)?;
+        if version.format > FORMAT {
+            return Err(OwnError::NewerFormat(version.format));
+        }
+        serde_json::from_slice(bytes).map_err(OwnError::Syntax)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: &str = r#""owner": {"group": "g", "kind": "K", "name": "n", "uid": "u"}"#;
+
+    #[test]
+    fn fields_of_a_later_version_are_tolerated() {
+        let text = format!(r#"{{"format": 1, "digest": "d", {OWNER}, "later": [1]}}"#);
+        assert_eq!(Own::from_bytes(text.as_bytes()).unwrap().digest, "d");
+    }
+
+    #[test]
+    fn a_newer_format_is_an_error_that_says_what_to_do() {
+        let error = Own::from_bytes(br#"{"format": 2, "digest": ["changed"]}"#).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "its `chartwright` data has format 2 and this operator reads up to 1; a newer version wrote it, so run that one"
+        );
+    }
+
+    #[test]
+    fn garbage_is_an_error() {
+        for garbage in ["", "{}", "[]", "null", r#"{"format": "1"}"#, r#"{"format": 1}"#] {
+            assert!(matches!(Own::from_bytes(garbage.as_bytes()), Err(OwnError::Syntax(_))), "{garbage}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The release records in the cluster.
+//!
+//! Each call is one request. It refuses to skip a record that it cannot read, and to overwrite one that changed since it
+//! was read: `helm` may be working on the same release.
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+
+use super::codec::{self, RecordError};
+use super::{History, Release};
+use crate::error::{Category, of_kube, sentence};
+
+/// The name under which records are written.
+const MANAGER: &str = "chartwright";
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(
+        "the release record {secret} exists already: helm or another operator made it just now; this is tried again"
+    )]
+    Exists { secret: String },
+    #[error(
+        "the release record {secret} was changed or removed since it was read: helm or another operator works on the release; this is tried again"
+    )]
+    Changed { secret: String },
+    #[error("cannot {verb} {what}: {}", sentence(.error))]
+    Api { verb: &'static str, what: String, error: Box<kube::Error> },
+}
+
+impl StoreError {
+    pub fn category(&self) -> Category {
+        match self {
+            StoreError::Record(error) => error.category(),
+            // Somebody else was faster; look again.
+            StoreError::Exists { .. } | StoreError::Changed { .. } => Category::Waiting,
+            StoreError::Api { error, .. } => of_kube(error),
+        }
+    }
+}
+
+/// Reads and writes release records.
+#[derive(Clone)]
+pub struct Store {
+    client: Client,
+}
+
+impl Store {
+    pub fn new(client: Client) -> Self {
+        Store { client }
+    }
+
+    /// All revisions of a release, by whoever wrote them.
+    ///
+    /// # Errors
+    /// Also where a single record cannot be read: what it holds may matter.
+    pub async fn history(&self, namespace: &str, release: &str) -> Result<History, StoreError> {
+        let params = ListParams::default().labels(&format!("owner=helm,name={release}"));
+        let listed = self.api(namespace).list(&params).await.map_err(|error| StoreError::Api {
+            verb: "list",
+            what: format!("the records of release {namespace}/{release}"),
+            error: Box::new(error),
+        })?;
+        let releases: Result<Vec<Release>, RecordError> = listed.items.iter().map(codec::decode).collect();
+        Ok(History::new(releases?))
+    }
+
+    /// Makes a new record, and returns it as it can be updated.
+    pub async fn create(&self, release: &Release) -> Result<Release, StoreError> {
+        let secret = codec::encode(release, Timestamp::now())?;
+        let params = PostParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        let created = self.api(&release.namespace).create(&params, &secret).await;
+        let created = created.map_err(|error| match code(&error) {
+            Some(409) => StoreError::Exists { secret: place(release) },
+            _ => failed("create", release, error),
+        })?;
+        Ok(codec::written(release, &created))
+    }
+
+    /// Writes a record that was created or read before, and returns it as it can be updated again. Data keys and labels
+    /// that are not ours or Helm's stay.
+    pub async fn update(&self, release: &Release) -> Result<Release, StoreError> {
+        let patch = Patch::Merge(codec::patch(release, Timestamp::now())?);
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        let updated = self.api(&release.namespace).patch(&release.secret_name(), &params, &patch).await;
+        let updated = updated.map_err(|error| match code(&error) {
+            Some(404 | 409) => StoreError::Changed { secret: place(release) },
+            _ => failed("update", release, error),
+        })?;
+        Ok(codec::written(release, &updated))
+    }
+
+    /// Removes a record. One that is gone already is no error.
+    pub async fn delete(&self, namespace: &str, release: &str, revision: u32) -> Result<(), StoreError> {
+        let name = codec::secret_name(release, revision);
+        match self.api(namespace).delete(&name, &DeleteParams::default()).await {
+            Err(error) if code(&error) != Some(404) => Err(StoreError::Api {
+                verb: "delete",
+                what: format!("the release record {namespace}/{name}"),
+                error: Box::new(error),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn api(&self, namespace: &str) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+}
+
+fn place(release: &Release) -> String {
+    format!("{}/{}", release.namespace, release.secret_name())
+}
+
+fn failed(verb: &'static str, release: &Release, error: kube::Error) -> StoreError {
+    StoreError::Api { verb, what: format!("the release record {}", place(release)), error: Box::new(error) }
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}
