@@ -13,6 +13,8 @@ T ?=
 TOOLS := $(CURDIR)/target/tools
 HELM ?= $(if $(shell command -v helm),helm,$(TOOLS)/helm)
 KUBECTL ?= $(if $(shell command -v kubectl),kubectl,$(TOOLS)/kubectl)
+# Only where the PATH has none.
+NEEDED_TOOLS := $(if $(and $(shell command -v kubectl),$(shell command -v helm)),,tools)
 # A killed make leaves its children running; what holds a control plane looks whether this process still lives.
 export LAB_OWNER ?= $(shell echo $$PPID)
 
@@ -60,15 +62,15 @@ lab-env: ## Print its environment: eval "$(make -s lab-env)"
 
 ##@ Use a cluster (the one of your kubeconfig)
 .PHONY: install
-install: ## Install the CRDs
+install: $(NEEDED_TOOLS) ## Install the CRDs
 	$(KUBECTL) apply -k config/crd
 
 .PHONY: uninstall
-uninstall: ## Remove the CRDs, and with them all their resources
+uninstall: $(NEEDED_TOOLS) ## Remove the CRDs, and with them all their resources
 	$(KUBECTL) delete --ignore-not-found -k config/crd
 
 .PHONY: run
-run: ## Run the operator on this machine
+run: $(NEEDED_TOOLS) ## Run the operator on this machine
 	cargo run -- run --helm $(HELM)
 
 .PHONY: docker-build
@@ -90,9 +92,9 @@ docker-push: ## Push the image IMG
 	$(CONTAINER_TOOL) push $(IMG)
 
 .PHONY: deploy
-deploy: ## Deploy the operator with the image IMG
+deploy: $(NEEDED_TOOLS) ## Deploy the operator with the image IMG
 	$(KUBECTL) kustomize config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
 
 .PHONY: undeploy
-undeploy: ## Remove the operator
+undeploy: $(NEEDED_TOOLS) ## Remove the operator, the CRDs, and with them all their resources
 	$(KUBECTL) delete --ignore-not-found -k config/default

@@ -67,10 +67,12 @@ say() { printf '%-24s %-8s %s\n' "$1" "$version" "$2" >&2; }
 # Runs a command with its output in a log; on a terminal a line counts the seconds.
 watched() {
   local what=$1 tool=$2 log=$3 start=$SECONDS job; shift 3
+  # A process group of its own: Ctrl-C does not reach a background job of a script, so the whole group is ended by hand.
+  set -m
   "$@" >"$log" 2>&1 &
   job=$!
-  # A background job of a script ignores Ctrl-C; end it by hand.
-  trap 'kill $job 2>/dev/null; exit 130' INT TERM
+  set +m
+  trap 'kill -- -$job 2>/dev/null; exit 130' INT TERM
   if [ -t 2 ]; then
     while kill -0 "$job" 2>/dev/null; do
       printf '\r%-24s %-8s %s, %s s ' "$tool" "$version" "$what" $((SECONDS - start)) >&2
@@ -145,6 +147,7 @@ provide() {
   variable=LAB_$(tr 'a-z-' 'A-Z_' <<<"$tool") path=${!variable:-}
   if [ -n "$path" ]; then
     [ -x "$path" ] || { echo "error: $variable=$path is not an executable file; unset it or correct it" >&2; exit 1; }
+    path=$(cd "$(dirname "$path")" && pwd)/$(basename "$path")
   else
     describe "$tool"
     local home=$cache/$tool-$version-$os-$arch

@@ -98,7 +98,7 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     if rendered.objects.is_empty() && !before.is_empty() && !target.allow_empty {
         return Err(PlanError::Empty { count: before.len() });
     }
-    let brought = Brought::by(&rendered);
+    let brought = Brought::by(&rendered, before);
     let mut plan = Plan::default();
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
@@ -134,13 +134,19 @@ struct Brought {
 }
 
 impl Brought {
-    fn by(rendered: &Rendered) -> Self {
+    fn by(rendered: &Rendered, before: &[Applied]) -> Self {
+        let is_there = |name: &str| {
+            before.iter().any(|old| old.uid.is_some() && old.id.kind == "Namespace" && old.id.name == name)
+        };
         let namespaces =
             rendered.objects.iter().filter(|object| object.kind() == "Namespace" && object.api_version() == "v1");
         let crds =
             rendered.objects.iter().chain(&rendered.crds).filter(|object| object.kind() == "CustomResourceDefinition");
         Brought {
-            namespaces: namespaces.map(|namespace| namespace.name().to_owned()).collect(),
+            namespaces: namespaces
+                .map(|namespace| namespace.name().to_owned())
+                .filter(|name| !is_there(name))
+                .collect(),
             kinds: crds.flat_map(|crd| kinds_of_crd(crd.value())).collect(),
         }
     }

@@ -124,20 +124,27 @@ async fn deploy(subject: &Subject<'_>, history: &mut History) -> Result<Release,
     let chart = subject.context.chart.current();
     let values = Values::new(subject.cr.data.get("spec"), &subject.context.watch.overrides)?;
     let digest = subject.digest(&chart, &values);
-    match history.latest().filter(|latest| latest.own.as_ref().is_some_and(|own| own.digest == digest)) {
-        Some(latest) if latest.status == Status::Deployed => subject.heal(latest).await,
-        Some(latest) if latest.status.is_unfinished() => {
-            let rendered = manifest::read(&latest.manifest)?;
-            // What a record holds has no crds/; they were made before the first object, or are made by a new render.
-            subject.roll_out(latest.clone(), rendered, history).await
-        }
-        _ => {
-            subject.check_refusal(&digest)?;
-            let rendered = subject.render(&chart, &values, history).await?;
-            let draft = subject.draft(&chart, &values, digest, &rendered, history);
-            subject.roll_out(draft, rendered, history).await
+    let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
+    if let Some(latest) = history.latest().filter(is_this) {
+        match latest.status {
+            Status::Deployed => return subject.heal(latest).await,
+            // A record has no crds/; they were made before it was written.
+            status if status.is_unfinished() => {
+                let rendered = manifest::read(&latest.manifest)?;
+                return subject.roll_out(latest.clone(), rendered, history).await;
+            }
+            _ => {}
         }
     }
+    if let Some(deployed) = history.deployed().filter(is_this) {
+        // A later revision did not finish, and the spec went back to the one before: its render is still the right one.
+        let (draft, rendered) = subject.again(deployed.clone(), history)?;
+        return subject.roll_out(draft, rendered, history).await;
+    }
+    subject.check_refusal(&digest)?;
+    let rendered = subject.render(&chart, &values, history).await?;
+    let draft = subject.draft(&chart, &values, digest, &rendered, history);
+    subject.roll_out(draft, rendered, history).await
 }
 
 /// Whether a render has something that this version does not do.

@@ -29,6 +29,8 @@ pub struct Report<'a> {
 pub struct Deployed<'a> {
     pub release: &'a str,
     pub revision: u32,
+    /// Whether there was a revision before it.
+    pub is_upgrade: bool,
     pub notes: &'a str,
     /// Without the data of Secrets.
     pub manifest: &'a str,
@@ -66,7 +68,7 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     let mut conditions = Conditions { list, now };
     conditions.set("Initialized", true, "", "");
     if let Some(deployed) = &report.deployed {
-        let reason = if deployed.revision == 1 { "InstallSuccessful" } else { "UpgradeSuccessful" };
+        let reason = if deployed.is_upgrade { "UpgradeSuccessful" } else { "InstallSuccessful" };
         conditions.set("Deployed", true, reason, deployed.notes);
         status["deployedRelease"] =
             json!({"name": deployed.release, "revision": deployed.revision, "manifest": deployed.manifest});
@@ -168,7 +170,7 @@ mod tests {
     use super::*;
 
     fn deployed(revision: u32) -> Option<Deployed<'static>> {
-        Some(Deployed { release: "web", revision, notes: "hello", manifest: "---" })
+        Some(Deployed { release: "web", revision, is_upgrade: revision > 1, notes: "hello", manifest: "---" })
     }
 
     fn object(state: State) -> (ObjectId, Health) {

@@ -124,6 +124,16 @@ fn objects_in_a_namespace_of_the_release_cannot_be_judged_yet() {
 }
 
 #[test]
+fn objects_in_a_namespace_that_an_earlier_revision_made_can_be_judged() {
+    let objects =
+        vec![object("Namespace", json!({"name": "n"})), object("ConfigMap", json!({"name": "c", "namespace": "n"}))];
+    let mut namespace = before("n", "here", "v1");
+    (namespace.id.kind, namespace.id.namespace) = ("Namespace".into(), None);
+    let plan = planned_with(&owner(Some("here")), objects, &[namespace], false).unwrap();
+    assert!(plan.apply.iter().all(|planned| !planned.needs_release));
+}
+
+#[test]
 fn what_is_gone_from_the_render_is_pruned_once_and_a_new_version_is_not_another_object() {
     let before = [
         before("c", "here", "v1beta1"),

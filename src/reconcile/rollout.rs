@@ -16,6 +16,10 @@ use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored}
 use crate::values::Values;
 use crate::watches::Prune;
 
+/// Helm's words.
+pub const INSTALLED: &str = "Install complete";
+pub const UPGRADED: &str = "Upgrade complete";
+
 /// Helm's default.
 const MAX_HISTORY: usize = 10;
 
@@ -47,6 +51,21 @@ impl Subject<'_> {
             own: Some(Own { digest, owner: self.owner_mark(), ..Own::default() }),
             stored: Stored::default(),
         }
+    }
+
+    /// The deployed revision once more, as a new one.
+    pub(super) fn again(&self, deployed: Release, history: &History) -> Result<(Release, Rendered), ReconcileError> {
+        let now = Timestamp::now();
+        let rendered = manifest::read(&deployed.manifest)?;
+        let draft = Release {
+            revision: history.next_revision(),
+            status: Status::PendingUpgrade,
+            description: "Preparing upgrade".to_owned(),
+            last_deployed: now,
+            stored: Stored::default(),
+            ..deployed
+        };
+        Ok((draft, rendered))
     }
 
     /// Brings a revision into the cluster: nothing is written before everything was asked about, and nothing is pruned
@@ -100,6 +119,10 @@ impl Subject<'_> {
 
     /// From now on the watches tell.
     fn learn(&self, progress: &Progress) {
+        if !self.context.watch.watch_dependents {
+            // Nothing would ever correct what the answers say.
+            return;
+        }
         for (applied, health) in progress.applied.iter().zip(&progress.health) {
             self.context.children.learn(applied, health);
         }
@@ -202,7 +225,7 @@ impl Subject<'_> {
         pruned: Pruned,
         history: &History,
     ) -> Result<Release, ReconcileError> {
-        let description = if pending.revision == 1 { "Install complete" } else { "Upgrade complete" };
+        let description = if is_upgrade(history) { UPGRADED } else { INSTALLED };
         let mut deployed = pending.with_status(Status::Deployed, description);
         deployed.last_deployed = Timestamp::now();
         if let Some(own) = &mut deployed.own {
@@ -230,7 +253,8 @@ impl Subject<'_> {
         let objects = plan.apply.len();
         let (revision, kind) = (release.revision, &self.owner.gvk.kind);
         tracing::info!(kind, namespace = self.namespace, name = self.release, revision, objects, "deployed");
-        let (reason, verb) = if revision == 1 { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
+        let first = release.description == INSTALLED;
+        let (reason, verb) = if first { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
         self.tell(reason, &format!("{verb} revision {revision} with {objects} objects")).await;
     }
 
@@ -285,6 +309,11 @@ impl Subject<'_> {
         self.context.children.watch(wanted.iter().filter_map(|gvk| kinds.get(gvk)));
         Ok(())
     }
+}
+
+/// Whether a revision was ever deployed.
+fn is_upgrade(history: &History) -> bool {
+    history.iter().any(|release| matches!(release.status, Status::Deployed | Status::Superseded))
 }
 
 /// Puts what the API server answered into the list of objects.

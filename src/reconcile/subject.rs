@@ -11,6 +11,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::rollout::INSTALLED;
 use super::{Next, ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
@@ -277,6 +278,7 @@ impl<'a> Subject<'a> {
             deployed: release.map(|release| Deployed {
                 release: &release.name,
                 revision: release.revision,
+                is_upgrade: release.description != INSTALLED,
                 notes: &release.notes,
                 manifest: &manifest,
             }),
