@@ -1,30 +1,47 @@
 //! The helm process: a chart and values become text.
 //!
 //! helm gets nothing of the operator's but its arguments: no credentials, no kubeconfig, no plugins, directories of its
-//! own. It is killed when the caller loses interest and when it takes too long.
+//! own. It is killed, with whatever it started, when the caller loses interest, when it takes too long and when it prints too
+//! much.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`process`] | one run of a program within limits |
+//! | [`complaint`] | what helm says on failure, readable |
+//! | [`schema`] | violations of values.schema.json |
+//!
+//! This module does not read the output: that is for [`crate::manifest`].
 
 use std::ffi::OsString;
+use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::process::Command;
 
 use crate::chart::Chart;
 use crate::discovery::Capabilities;
 use crate::error::Category;
 use crate::values::Values;
 
-/// No chart that we know takes a tenth of it.
-const TIME_LIMIT: Duration = Duration::from_secs(60);
+pub mod complaint;
+pub mod process;
+pub mod schema;
+
+pub use process::Limits;
+
+use complaint::Complaint;
+use process::{Ended, ProcessError};
 
 /// A helm program that was found and answered.
 #[derive(Clone, Debug)]
 pub struct Helm {
     program: PathBuf,
     pub version: String,
+    /// What one render may take.
+    pub limits: Limits,
 }
 
 /// Everything that decides what a render prints.
@@ -33,6 +50,7 @@ pub struct Request<'a> {
     pub release: &'a str,
     pub namespace: &'a str,
     pub values: &'a Values,
+    /// With an empty version, helm believes in the one that it was made for.
     pub capabilities: &'a Capabilities,
     pub is_upgrade: bool,
 }
@@ -47,8 +65,17 @@ pub enum RenderError {
     Spawn { program: PathBuf, error: std::io::Error },
     #[error("cannot write a temporary file: {0}")]
     Temporary(std::io::Error),
-    #[error("helm template did not end within {} s", TIME_LIMIT.as_secs())]
-    TimeLimit,
+    #[error("helm did not end within {} s and was stopped; look for an endless loop in the chart's templates", .0.as_secs_f32())]
+    TimeLimit(Duration),
+    #[error("helm printed more than {} MiB and was stopped; look for an endless loop in the chart's templates", .0 / 1024 / 1024)]
+    OutputLimit(u64),
+    /// The values break the chart's schema.
+    #[error("{0}")]
+    Schema(String),
+    /// helm cannot read the chart, whatever the values.
+    #[error("helm cannot read the chart: {0}")]
+    Chart(String),
+    /// The chart does not render with these values.
     #[error("{0}")]
     Refused(String),
     #[error("helm printed bytes that are not UTF-8")]
@@ -58,8 +85,24 @@ pub enum RenderError {
 impl RenderError {
     pub fn category(&self) -> Category {
         match self {
-            RenderError::Refused(_) | RenderError::NotText => Category::RenderFailed,
-            _ => Category::HelmFailed,
+            RenderError::Schema(_) => Category::InvalidValues,
+            RenderError::Chart(_) => Category::InvalidChart,
+            RenderError::Refused(_) | RenderError::NotText | RenderError::OutputLimit(_) => Category::RenderFailed,
+            RenderError::NotFound(_)
+            | RenderError::WrongVersion { .. }
+            | RenderError::Spawn { .. }
+            | RenderError::Temporary(_)
+            | RenderError::TimeLimit(_) => Category::HelmFailed,
+        }
+    }
+}
+
+impl From<Complaint> for RenderError {
+    fn from(complaint: Complaint) -> Self {
+        match complaint {
+            Complaint::Schema(text) => RenderError::Schema(text),
+            Complaint::Chart(text) => RenderError::Chart(text),
+            Complaint::Template(text) => RenderError::Refused(text),
         }
     }
 }
@@ -73,15 +116,16 @@ impl Helm {
             }
             None => which::which("helm").map_err(|_| RenderError::NotFound("no `helm` on PATH".into())),
         }?;
-        let home = private_dir()?;
+        let mut helm = Helm { program, version: String::new(), limits: Limits::default() };
         let args = ["version", "--template", "{{.Version}}"].map(OsString::from);
-        let output = run(&program, &home, args.into()).await?;
-        let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        if !output.status.success() || !(said.starts_with("v3.") || said.starts_with("v4.")) {
-            let said = if said.is_empty() { String::from_utf8_lossy(&output.stderr).trim().to_owned() } else { said };
-            return Err(RenderError::WrongVersion { program, said });
+        let ended = helm.run(&private_dir()?, &args).await?;
+        let said = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
+        if !ended.success || !(said.starts_with("v3.") || said.starts_with("v4.")) {
+            let said = if said.is_empty() { ended.stderr.trim().to_owned() } else { said };
+            return Err(RenderError::WrongVersion { program: helm.program, said });
         }
-        Ok(Helm { program, version: said })
+        helm.version = said;
+        Ok(helm)
     }
 
     /// Renders a chart.
@@ -89,11 +133,34 @@ impl Helm {
         let home = private_dir()?;
         let values = home.path().join("values.json");
         write(&values, &request.values.file_json()).map_err(RenderError::Temporary)?;
-        let output = run(&self.program, &home, arguments(request, &values)).await?;
-        if !output.status.success() {
-            return Err(RenderError::Refused(complaint(&String::from_utf8_lossy(&output.stderr))));
+        let ended = self.run(&home, &arguments(request, &values)).await?;
+        if !ended.success {
+            return Err(complaint::read(&ended.stderr, &request.chart.name).into());
         }
-        String::from_utf8(output.stdout).map_err(|_| RenderError::NotText)
+        String::from_utf8(ended.stdout).map_err(|_| RenderError::NotText)
+    }
+
+    /// Renders a chart of our own making. On failure, what helm said as it said it: its places are ours to interpret.
+    pub(crate) async fn evaluate(&self, chart: &Path, values: &str) -> Result<Result<String, String>, RenderError> {
+        let home = private_dir()?;
+        let file = home.path().join("values.json");
+        write(&file, values).map_err(RenderError::Temporary)?;
+        let args = ["template".into(), "own".into(), chart.into(), "-f".into(), file.into()];
+        let ended = self.run(&home, &args).await?;
+        if !ended.success {
+            return Ok(Err(ended.stderr));
+        }
+        String::from_utf8(ended.stdout).map(Ok).map_err(|_| RenderError::NotText)
+    }
+
+    async fn run(&self, home: &TempDir, args: &[OsString]) -> Result<Ended, RenderError> {
+        process::run(&self.program, home.path(), args, self.limits).await.map_err(|error| match error {
+            ProcessError::Spawn(error) | ProcessError::Read(error) => {
+                RenderError::Spawn { program: self.program.clone(), error }
+            }
+            ProcessError::TimeLimit => RenderError::TimeLimit(self.limits.time),
+            ProcessError::OutputLimit => RenderError::OutputLimit(self.limits.output),
+        })
     }
 }
 
@@ -107,66 +174,22 @@ fn arguments(request: &Request<'_>, values: &Path) -> Vec<OsString> {
     if request.is_upgrade {
         args.push("--is-upgrade".into());
     }
-    args.extend(["--kube-version".into(), request.capabilities.kube_version.clone().into()]);
+    if !request.capabilities.kube_version.is_empty() {
+        args.extend(["--kube-version".into(), request.capabilities.kube_version.clone().into()]);
+    }
     for api in &request.capabilities.api_versions {
         args.extend(["--api-versions".into(), api.into()]);
     }
     args
 }
 
-async fn run(program: &Path, home: &TempDir, args: Vec<OsString>) -> Result<Output, RenderError> {
-    let dir = |name: &str| home.path().join(name);
-    let child = Command::new(program)
-        .args(args)
-        .env_clear()
-        .env("HOME", home.path())
-        .env("HELM_CACHE_HOME", dir("cache"))
-        .env("HELM_CONFIG_HOME", dir("config"))
-        .env("HELM_DATA_HOME", dir("data"))
-        .env("HELM_NO_PLUGINS", "1")
-        .current_dir(home.path())
-        .process_group(0)
-        .kill_on_drop(true)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| RenderError::Spawn { program: program.to_owned(), error })?;
-    match tokio::time::timeout(TIME_LIMIT, child.wait_with_output()).await {
-        Ok(output) => output.map_err(|error| RenderError::Spawn { program: program.to_owned(), error }),
-        Err(_) => Err(RenderError::TimeLimit),
-    }
-}
-
-/// What helm complains about, without the noise around it.
-fn complaint(stderr: &str) -> String {
-    let noise = |line: &&str| {
-        let line = line.trim();
-        !line.is_empty()
-            && !line.starts_with("WARNING:")
-            && !line.starts_with("Use --debug flag")
-            && !line.starts_with("level=")
-    };
-    let lines: Vec<&str> = stderr.lines().filter(noise).collect();
-    lines.join("\n").trim_start_matches("Error: ").to_owned()
-}
-
 fn private_dir() -> Result<TempDir, RenderError> {
-    tempfile::Builder::new().prefix("chartwright-").tempdir().map_err(RenderError::Temporary)
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("chartwright-").permissions(Permissions::from_mode(0o700));
+    builder.tempdir().map_err(RenderError::Temporary)
 }
 
-/// The directory is private, so the file is.
+/// Values may be secrets, so both the directory and the file are for this user only.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    std::fs::File::create_new(path)?.write_all(text.as_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_complaint_is_what_a_person_needs() {
-        let stderr = "WARNING: something\nError: execution error at (a/templates/b.yaml:3:4): no\n\nUse --debug flag to render out invalid YAML\n";
-        assert_eq!(complaint(stderr), "execution error at (a/templates/b.yaml:3:4): no");
-    }
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
 }

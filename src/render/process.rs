@@ -1,0 +1,144 @@
+//! One run of a program: its output, within limits, and nothing left behind.
+//!
+//! **Contract.** The program runs in a process group of its own. When [`run`] returns, and when its future is dropped before
+//! that, every process of the group has been sent SIGKILL: helm, and whatever it started. Nobody is asked politely, since
+//! nothing that a render leaves behind is worth saving.
+//!
+//! What leaves the group on purpose (`setsid`) is out of reach; holding that too would take a container.
+//!
+//! Nothing of the operator's environment is passed on. This module does not know helm's arguments or what its output means.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// How much of the complaints is kept. A person reads the first page.
+const KEPT_STDERR: u64 = 1024 * 1024;
+
+/// What one run may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub time: Duration,
+    /// Bytes on standard output.
+    pub output: u64,
+}
+
+impl Default for Limits {
+    /// No chart that we know takes a tenth of either.
+    fn default() -> Self {
+        Limits { time: Duration::from_secs(60), output: 64 * 1024 * 1024 }
+    }
+}
+
+/// What an ended program left.
+#[derive(Debug)]
+pub struct Ended {
+    pub success: bool,
+    pub stdout: Vec<u8>,
+    /// The start of it; bytes that are no text are replaced.
+    pub stderr: String,
+}
+
+#[derive(Debug)]
+pub enum ProcessError {
+    Spawn(io::Error),
+    Read(io::Error),
+    TimeLimit,
+    OutputLimit,
+}
+
+/// Runs `program` with `home` as its only directory and waits for its end.
+pub async fn run(program: &Path, home: &Path, args: &[OsString], limits: Limits) -> Result<Ended, ProcessError> {
+    let mut running = Running::start(program, home, args)?;
+    tokio::time::timeout(limits.time, running.finish(limits.output)).await.unwrap_or(Err(ProcessError::TimeLimit))
+}
+
+/// A child and its group. Fields are dropped in their order: the group is killed while the child's id cannot belong to
+/// anybody else, because nobody has waited for it yet.
+struct Running {
+    group: Group,
+    child: Child,
+}
+
+impl Running {
+    fn start(program: &Path, home: &Path, args: &[OsString]) -> Result<Self, ProcessError> {
+        let dir = |name: &str| home.join(name);
+        let child = Command::new(program)
+            .args(args)
+            .env_clear()
+            .env("HOME", home)
+            .env("HELM_CACHE_HOME", dir("cache"))
+            .env("HELM_CONFIG_HOME", dir("config"))
+            .env("HELM_DATA_HOME", dir("data"))
+            .env("HELM_NO_PLUGINS", "1")
+            .current_dir(home)
+            .process_group(0)
+            .kill_on_drop(true)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(ProcessError::Spawn)?;
+        let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        Ok(Running { group: Group(id), child })
+    }
+
+    /// Reads to the end of both pipes. A helper that outlives the program would hold them open, so it is killed first.
+    async fn finish(&mut self, limit: u64) -> Result<Ended, ProcessError> {
+        let Running { group, child } = self;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let end = async {
+            let status = child.wait().await.map_err(ProcessError::Read)?;
+            group.kill();
+            Ok(status)
+        };
+        let (status, stdout, stderr) = tokio::try_join!(end, all_of(stdout, limit), start_of(stderr))?;
+        Ok(Ended { success: status.success(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+    }
+}
+
+/// A process group that is killed at the latest when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    /// Once only: later the number may belong to somebody else.
+    fn kill(&mut self) {
+        if let Some(leader) = self.0.take() {
+            // An error means that the group is empty already.
+            let _ = kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+async fn all_of(pipe: Option<impl AsyncRead + Unpin>, limit: u64) -> Result<Vec<u8>, ProcessError> {
+    let mut bytes = vec![];
+    if let Some(pipe) = pipe {
+        pipe.take(limit.saturating_add(1)).read_to_end(&mut bytes).await.map_err(ProcessError::Read)?;
+    }
+    if bytes.len() as u64 > limit { Err(ProcessError::OutputLimit) } else { Ok(bytes) }
+}
+
+/// The rest is read and thrown away, so that the program never waits for us.
+async fn start_of(pipe: Option<impl AsyncRead + Unpin>) -> Result<Vec<u8>, ProcessError> {
+    let mut bytes = vec![];
+    if let Some(mut pipe) = pipe {
+        (&mut pipe).take(KEPT_STDERR).read_to_end(&mut bytes).await.map_err(ProcessError::Read)?;
+        tokio::io::copy(&mut pipe, &mut tokio::io::sink()).await.map_err(ProcessError::Read)?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;
