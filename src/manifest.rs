@@ -60,6 +60,9 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         if let Some(named) = source(document) {
             file = named.to_owned();
         }
+        if crate::chart::notes::read(&file, document).is_some() {
+            continue;
+        }
         let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
         for item in flatten(value) {
             let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;

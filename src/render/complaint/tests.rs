@@ -13,7 +13,8 @@ const HINT: &str = "\n\nUse --debug flag to render out invalid YAML\n";
 fn what_a_chart_refuses_is_its_place_and_its_words() {
     let stderr = format!("WARNING: x\nError: execution error at (app/templates/b.yaml:3:4): no{HINT}");
     assert_eq!(template(&stderr), "app/templates/b.yaml:3:4: no");
-    let twice = "Error: INSTALLATION FAILED: execution error at (a/b.yaml:3:4): execution error at (a/c.yaml:1:1): two\nlines";
+    let twice =
+        "Error: INSTALLATION FAILED: execution error at (a/b.yaml:3:4): execution error at (a/c.yaml:1:1): two\nlines";
     assert_eq!(template(twice), "a/c.yaml:1:1: two\nlines");
 }
 
@@ -88,7 +89,8 @@ fn a_chart_that_helm_cannot_read_is_told_from_one_that_refuses() {
 
 #[test]
 fn logs_before_the_error_are_noise() {
-    let stderr = "coalesce.go:237: warning: cannot overwrite table\nlevel=WARN msg=\"found symbolic link\"\nError: something";
+    let stderr =
+        "coalesce.go:237: warning: cannot overwrite table\nlevel=WARN msg=\"found symbolic link\"\nError: something";
     assert_eq!(template(stderr), "something");
     assert_eq!(template("strange\n"), "strange");
     assert_eq!(template(""), "helm failed and did not say why");

@@ -1,0 +1,197 @@
+use std::io::{Read, Write};
+use std::os::unix::fs::symlink;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tar::EntryType;
+
+use super::*;
+
+fn write(dir: &Path, path: &str, text: &str) {
+    let path = dir.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+const CHART_FILE: &str = "apiVersion: v2\nname: app\nversion: 0.1.0\nappVersion: 1.16\n";
+
+fn directory() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "Chart.yaml", CHART_FILE);
+    write(dir.path(), "templates/a.yaml", "kind: A\n");
+    dir
+}
+
+/// A packed chart with these entries: name, type, content or link.
+fn packed(entries: &[(&str, EntryType, &str)]) -> tempfile::NamedTempFile {
+    let mut builder = tar::Builder::new(GzEncoder::new(vec![], Compression::fast()));
+    for (name, kind, content) in entries {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(*kind);
+        // Not `set_path`, which refuses the paths that we want to see refused by the reader.
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        if kind.is_file() {
+            header.set_size(content.len() as u64);
+        } else {
+            header.set_link_name_literal(content).unwrap();
+            header.set_size(0);
+        }
+        header.set_cksum();
+        builder.append(&header, if kind.is_file() { content.as_bytes() } else { b"" }).unwrap();
+    }
+    let mut file = tempfile::NamedTempFile::with_suffix(".tgz").unwrap();
+    file.write_all(&builder.into_inner().unwrap().finish().unwrap()).unwrap();
+    file
+}
+
+const FILE: EntryType = EntryType::Regular;
+
+fn refused(entries: &[(&str, EntryType, &str)]) -> String {
+    let file = packed(entries);
+    Chart::load(file.path()).unwrap_err().to_string()
+}
+
+#[test]
+fn a_directory_and_its_archive_are_the_same_chart() {
+    let dir = directory();
+    let from_dir = Chart::load(dir.path()).unwrap();
+    let archive = packed(&[("app/templates/a.yaml", FILE, "kind: A\n"), ("./app/Chart.yaml", FILE, CHART_FILE)]);
+    let from_archive = Chart::load(archive.path()).unwrap();
+    assert_eq!(from_dir.digest, from_archive.digest);
+    assert_eq!(from_dir.digest.len(), 64);
+    assert_eq!((from_archive.name.as_str(), from_archive.version.as_str()), ("app", "0.1.0"));
+    assert_eq!(from_archive.metadata["appVersion"], "1.16");
+    assert_eq!(std::fs::read_to_string(from_archive.dir.join("templates/a.yaml")).unwrap(), "kind: A\n");
+}
+
+#[test]
+fn a_digest_depends_on_names_and_contents_only() {
+    let digest = |path: &str, text: &str| {
+        let dir = directory();
+        write(dir.path(), path, text);
+        Chart::load(dir.path()).unwrap().digest
+    };
+    assert_eq!(digest("a", "b"), digest("a", "b"));
+    assert_ne!(digest("a", "b"), digest("a", "c"));
+    assert_ne!(digest("a", "b"), digest("ab", ""));
+}
+
+#[test]
+fn the_copy_is_private_and_goes_with_the_last_chart() {
+    let dir = directory();
+    let chart = Chart::load(dir.path()).unwrap();
+    let copy = chart.dir.clone();
+    write(dir.path(), "templates/a.yaml", "kind: B\n");
+    assert_eq!(std::fs::read_to_string(copy.join("templates/a.yaml")).unwrap(), "kind: A\n");
+    let clone = chart.clone();
+    drop(chart);
+    assert!(copy.exists());
+    drop(clone);
+    assert!(!copy.exists());
+}
+
+#[test]
+fn notes_add_a_template_to_the_copy_and_nothing_to_the_digest() {
+    let dir = directory();
+    write(dir.path(), "templates/NOTES.txt", "Hi\n");
+    let chart = Chart::load(dir.path()).unwrap();
+    assert!(chart.dir.join("templates/chartwright-notes.yaml").exists());
+    assert!(!dir.path().join("templates/chartwright-notes.yaml").exists());
+    assert_eq!(chart.digest, Chart::load(&chart.origin).unwrap().digest);
+    let without = directory();
+    assert!(!Chart::load(without.path()).unwrap().dir.join("templates/chartwright-notes.yaml").exists());
+}
+
+#[test]
+fn links_are_followed_but_not_in_circles() {
+    let (dir, shared) = (directory(), tempfile::tempdir().unwrap());
+    write(shared.path(), "common/_h.tpl", "shared");
+    symlink(shared.path().join("common"), dir.path().join("templates/common")).unwrap();
+    let chart = Chart::load(dir.path()).unwrap();
+    assert_eq!(std::fs::read_to_string(chart.dir.join("templates/common/_h.tpl")).unwrap(), "shared");
+    symlink(dir.path(), dir.path().join("templates/self")).unwrap();
+    assert!(matches!(Chart::load(dir.path()), Err(ChartError::Cycle { .. })));
+}
+
+#[test]
+fn a_mounted_config_map_has_each_file_once() {
+    let plain = tempfile::tempdir().unwrap();
+    write(plain.path(), "Chart.yaml", CHART_FILE);
+    let mount = tempfile::tempdir().unwrap();
+    write(mount.path(), "..2026_01/Chart.yaml", CHART_FILE);
+    symlink("..2026_01", mount.path().join("..data")).unwrap();
+    symlink("..data/Chart.yaml", mount.path().join("Chart.yaml")).unwrap();
+    let before = Chart::load(mount.path()).unwrap();
+    assert_eq!(before.digest, Chart::load(plain.path()).unwrap().digest);
+    write(mount.path(), "..2026_02/Chart.yaml", CHART_FILE);
+    std::fs::remove_file(mount.path().join("..data")).unwrap();
+    symlink("..2026_02", mount.path().join("..data")).unwrap();
+    assert_ne!(Fingerprint::of(mount.path()), before.fingerprint);
+    assert_eq!(Chart::load(mount.path()).unwrap().digest, before.digest);
+}
+
+#[test]
+fn what_is_no_chart_is_refused_with_the_reason() {
+    let with = |text: &str| {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), "Chart.yaml", text);
+        Chart::load(dir.path()).unwrap_err().to_string()
+    };
+    assert!(with("name: a\n").ends_with("Chart.yaml has no `version`"));
+    assert!(with("version: 1.0.0\n").ends_with("Chart.yaml has no `name`"));
+    assert!(with("- a\n").contains("it is not a map"));
+    assert!(with("name: a\nversion: 1.0.0\ntype: library\n").contains("is a library chart"));
+    let empty = tempfile::tempdir().unwrap();
+    assert!(Chart::load(empty.path()).unwrap_err().to_string().contains("it has no Chart.yaml"));
+    assert!(Chart::load(&empty.path().join("x")).unwrap_err().to_string().contains("does not exist"));
+}
+
+#[test]
+fn an_archive_that_reaches_out_is_refused() {
+    let good = ("app/Chart.yaml", FILE, CHART_FILE);
+    assert!(refused(&[good, ("/etc/passwd", FILE, "x")]).contains("leads out of the chart's directory"));
+    assert!(refused(&[good, ("app/../../x", FILE, "x")]).contains("leads out of the chart's directory"));
+    assert!(refused(&[good, ("app/l", EntryType::Symlink, "/etc")]).contains("`app/l` is a link or a device"));
+    assert!(refused(&[good, ("app/l", EntryType::Link, "app/Chart.yaml")]).contains("is a link or a device"));
+    assert!(refused(&[good, ("app/l", EntryType::Char, "")]).contains("is a link or a device"));
+    assert!(refused(&[good, ("other/a", FILE, "x")]).contains("two directories, `app` and `other`"));
+    assert!(refused(&[good, ("a", FILE, "x")]).contains("`a` is outside of the chart's directory"));
+    assert!(refused(&[("app/sub/Chart.yaml", FILE, CHART_FILE)]).contains("has no Chart.yaml"));
+}
+
+#[test]
+fn an_archive_that_is_none_is_refused() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"plain text").unwrap();
+    assert!(Chart::load(file.path()).unwrap_err().to_string().contains("is not a packed chart"));
+}
+
+#[test]
+fn an_archive_that_explodes_is_refused() {
+    let mut builder = tar::Builder::new(GzEncoder::new(vec![], Compression::fast()));
+    let mut header = tar::Header::new_ustar();
+    header.set_path("app/zeros").unwrap();
+    header.set_size(MOST_BYTES + 1);
+    header.set_cksum();
+    builder.append(&header, std::io::repeat(0).take(MOST_BYTES + 1)).unwrap();
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&builder.into_inner().unwrap().finish().unwrap()).unwrap();
+    assert!(matches!(Chart::load(file.path()), Err(ChartError::TooLarge(_))));
+}
+
+#[test]
+fn too_many_files_are_refused() {
+    let names: Vec<String> = (0..=MOST_FILES).map(|n| format!("app/{n}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (name.as_str(), FILE, "")).collect();
+    assert!(refused(&entries).contains("more than 10000 files"));
+}
+
+#[test]
+fn lookup_is_found_also_in_a_packed_subchart() {
+    let dir = directory();
+    assert!(!Chart::load(dir.path()).unwrap().uses_lookup);
+    let sub = packed(&[("sub/templates/a.yaml", FILE, "{{ lookup \"v1\" \"Secret\" \"a\" \"b\" }}")]);
+    std::fs::create_dir(dir.path().join("charts")).unwrap();
+    std::fs::copy(sub.path(), dir.path().join("charts/sub-1.0.0.tgz")).unwrap();
+    assert!(Chart::load(dir.path()).unwrap().uses_lookup);
+}
