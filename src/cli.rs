@@ -1,6 +1,7 @@
 //! The command line: one file per command.
 
 pub mod run;
+pub mod validate;
 
 use clap::{Parser, Subcommand};
 
@@ -19,6 +20,8 @@ pub struct Args {
 pub enum Command {
     /// Run the operator
     Run(run::Args),
+    /// Check a watches file and its charts, without a cluster
+    Validate(validate::Args),
     /// Print the version
     Version,
 }

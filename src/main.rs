@@ -9,7 +9,7 @@ fn main() -> ExitCode {
     // clap ends with exit code 2 on wrong usage.
     let args = cli::Args::parse();
     match execute(args.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -17,12 +17,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(command: Command) -> anyhow::Result<()> {
+fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => tokio::runtime::Runtime::new()?.block_on(cli::run::run(args)),
-        Command::Version => {
-            println!("chartwright {}", env!("CARGO_PKG_VERSION"));
-            Ok(())
-        }
+        Command::Run(args) => tokio::runtime::Runtime::new()?.block_on(cli::run::run(args))?,
+        Command::Validate(args) => return tokio::runtime::Runtime::new()?.block_on(cli::validate::run(args)),
+        Command::Version => println!("chartwright {}", env!("CARGO_PKG_VERSION")),
     }
+    Ok(ExitCode::SUCCESS)
 }

@@ -1,58 +1,73 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries. It is refused as a whole when any entry is wrong, since an operator
-//! that silently serves half of its kinds is worse than one that does not start.
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and three of ours
+//! (`releaseNamespace`, `prune`, `allowEmpty`). It is refused as a whole when any entry is wrong, since an operator that
+//! silently serves half of its kinds is worse than one that does not start. Unknown fields are ignored, as there, but named
+//! in a warning.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`fields`] | one entry, field by field |
+//! | [`expand`] | environment and templates in overrides |
+//! | [`selector`] | a LabelSelector as text |
+//! | [`duration`] | durations as Go writes them |
+//! | [`lines`] | where things stand in the file |
+//! | [`suggest`] | the nearest known name |
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kube::core::GroupVersionKind;
-use serde::Deserialize;
-use serde_yaml::Value;
+use serde_json::Value;
 
-use crate::chart::{Chart, ChartError};
+use crate::chart::Chart;
+use crate::render::{Helm, RenderError};
+use crate::values::Overrides;
+use crate::yaml::{self, YamlError};
 
-/// One entry: a kind and the chart that makes it.
+pub mod duration;
+pub mod expand;
+pub mod fields;
+pub mod lines;
+pub mod selector;
+pub mod suggest;
+
+use expand::{ExpandError, Text};
+use fields::{Fields, Problem};
+use lines::Lines;
+
+/// One entry: a kind, the chart that makes it, and how.
 #[derive(Clone, Debug)]
 pub struct Watch {
     pub gvk: GroupVersionKind,
     pub chart: Chart,
     pub watch_dependents: bool,
-    pub overrides: crate::values::Overrides,
+    /// Values that win over every spec.
+    pub overrides: Overrides,
+    /// Which custom resources are served, as the parameter of a watch; `None` is all.
     pub selector: Option<String>,
-    pub reconcile_period: Option<std::time::Duration>,
+    /// `None` is the program's own period, zero is never.
+    pub reconcile_period: Option<Duration>,
+    /// Whether `lookup` may read whatever the operator may (`dryRunOption: server`).
+    pub lookup_cluster: bool,
+    /// At least 1.
     pub max_concurrent: Option<usize>,
+    /// Where the releases of cluster-scoped resources live.
     pub release_namespace: Option<String>,
     pub prune: Prune,
+    /// Whether a render without objects may remove everything.
     pub allow_empty: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an upgrade removes of the objects that a chart no longer renders.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prune {
+    /// Not namespaces, CRDs and claims, which take data with them.
+    #[default]
     Safe,
+    /// As Helm does.
     All,
-}
-
-/// An entry as it is written.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    #[serde(default)]
-    group: String,
-    #[serde(default)]
-    version: String,
-    #[serde(default)]
-    kind: String,
-    #[serde(default)]
-    chart: String,
-    #[serde(default = "yes")]
-    watch_dependent_resources: bool,
-    #[serde(flatten)]
-    rest: BTreeMap<String, Value>,
-}
-
-fn yes() -> bool {
-    true
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,15 +75,15 @@ pub enum WatchesError {
     #[error("cannot read {path}: {error}; name the file with --watches-file")]
     Read { path: PathBuf, error: std::io::Error },
     #[error("{path} is not a list of watches: {error}")]
-    Syntax { path: PathBuf, error: serde_yaml::Error },
+    Syntax { path: PathBuf, error: YamlError },
+    #[error("{path} is not a list of watches: it is {found}; begin each entry with `- `")]
+    NotAList { path: PathBuf, found: &'static str },
     #[error("{path} has no entries; add one with group, version, kind and chart")]
     Empty { path: PathBuf },
-    #[error("{path}: entry {entry}: `{field}` is missing; every entry needs version, kind and chart")]
-    Missing { path: PathBuf, entry: usize, field: &'static str },
-    #[error("{path}: entry {entry}: {gvk} is already in entry {first}; one kind has one chart", gvk = shown(gvk))]
-    Duplicate { path: PathBuf, entry: usize, first: usize, gvk: GroupVersionKind },
-    #[error("{path}: entry {entry}: `chart`: {error}")]
-    Chart { path: PathBuf, entry: usize, error: ChartError },
+    #[error("{place}: {problem}")]
+    Entry { place: String, problem: Box<Problem> },
+    #[error("{path}: `overrideValues`: {error}")]
+    Helm { path: PathBuf, error: RenderError },
 }
 
 /// What was read, and what a person should know about it.
@@ -78,67 +93,158 @@ pub struct Watches {
     pub warnings: Vec<String>,
 }
 
-/// Loads a watches file. Chart paths are relative to `base`, which is the working directory for the operator.
-pub fn load(path: &Path, base: &Path) -> Result<Watches, WatchesError> {
+/// As [`Watches`], but with every entry's own error.
+#[derive(Debug)]
+pub struct Checked {
+    pub entries: Vec<Result<Watch, WatchesError>>,
+    pub warnings: Vec<String>,
+}
+
+/// Loads a watches file. Chart paths are relative to `base`, which is the working directory for the operator. helm runs only
+/// where an override is a template.
+pub async fn load(path: &Path, base: &Path, helm: &Helm) -> Result<Watches, WatchesError> {
+    let Checked { entries, warnings } = check(path, base, helm).await?;
+    Ok(Watches { entries: entries.into_iter().collect::<Result<_, _>>()?, warnings })
+}
+
+/// Loads a watches file and goes on after an entry that is wrong.
+pub async fn check(path: &Path, base: &Path, helm: &Helm) -> Result<Checked, WatchesError> {
     let text = std::fs::read_to_string(path).map_err(|error| WatchesError::Read { path: path.to_owned(), error })?;
-    parse(&text, path, base)
+    let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let file = File { path, base, lines: Lines::of(&text) };
+    let drafts = file.drafts(&text, &environment)?;
+    file.finish(drafts, async |texts: &[Text]| expand::evaluate(texts, helm).await).await
 }
 
-fn parse(text: &str, path: &Path, base: &Path) -> Result<Watches, WatchesError> {
-    let entries: Vec<Entry> =
-        serde_yaml::from_str(text).map_err(|error| WatchesError::Syntax { path: path.to_owned(), error })?;
-    if entries.is_empty() {
-        return Err(WatchesError::Empty { path: path.to_owned() });
-    }
-    let mut watches = Watches { entries: vec![], warnings: vec![] };
-    let mut seen: Vec<GroupVersionKind> = vec![];
-    for (index, entry) in entries.into_iter().enumerate() {
-        let number = index + 1;
-        watches.warnings.extend(warnings(&entry, number, path));
-        let watch = check(entry, number, path, base)?;
-        if let Some(first) = seen.iter().position(|gvk| *gvk == watch.gvk) {
-            let path = path.to_owned();
-            return Err(WatchesError::Duplicate { path, entry: number, first: first + 1, gvk: watch.gvk });
+/// The file that is being read.
+struct File<'a> {
+    path: &'a Path,
+    base: &'a Path,
+    lines: Lines,
+}
+
+/// An entry on its way.
+struct Draft {
+    /// For messages: `apps.example.com/v1 Web`.
+    label: Option<String>,
+    state: Result<(Fields, BTreeMap<String, Text>), Problem>,
+}
+
+impl File<'_> {
+    /// Everything up to templates.
+    fn drafts(&self, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Vec<Draft>, WatchesError> {
+        let path = || self.path.to_owned();
+        let entries = match yaml::parse(text).map_err(|error| WatchesError::Syntax { path: path(), error })? {
+            Value::Array(entries) if !entries.is_empty() => entries,
+            Value::Array(_) | Value::Null => return Err(WatchesError::Empty { path: path() }),
+            other => return Err(WatchesError::NotAList { path: path(), found: fields::kind(&other) }),
+        };
+        let mut kinds: Vec<Option<GroupVersionKind>> = vec![];
+        let mut drafts = vec![];
+        for entry in &entries {
+            let mut state = Fields::read(entry);
+            let gvk = state.as_ref().ok().map(|fields| fields.gvk.clone());
+            if let (Some(gvk), Some(first)) = (&gvk, kinds.iter().position(|known| known.is_some() && *known == gvk)) {
+                state = Err(Problem::Duplicate { gvk: shown(gvk), first: first + 1 });
+            }
+            kinds.push(gvk);
+            let state = state.map(|fields| {
+                let texts = fields.overrides.iter().filter_map(|(key, value)| Some((key, value.as_str()?)));
+                let texts = texts.map(|(key, text)| (key.clone(), Text::expand(text, env))).collect();
+                (fields, texts)
+            });
+            drafts.push(Draft { label: fields::label(entry), state });
         }
-        seen.push(watch.gvk.clone());
-        watches.entries.push(watch);
+        Ok(drafts)
     }
-    Ok(watches)
+
+    /// Evaluates the templates of all entries at once, then makes watches of them.
+    async fn finish(
+        &self,
+        mut drafts: Vec<Draft>,
+        evaluate: impl AsyncFn(&[Text]) -> Result<Vec<String>, ExpandError>,
+    ) -> Result<Checked, WatchesError> {
+        loop {
+            let (places, texts): (Vec<(usize, String)>, Vec<Text>) = templates(&drafts).into_iter().unzip();
+            if texts.is_empty() {
+                break;
+            }
+            match evaluate(&texts).await {
+                Ok(results) => {
+                    store(&mut drafts, places.into_iter().zip(results));
+                    break;
+                }
+                Err(ExpandError::Helm(error)) => {
+                    return Err(WatchesError::Helm { path: self.path.to_owned(), error });
+                }
+                // The others get their chance without it.
+                Err(ExpandError::Text { index, reason }) => {
+                    let (entry, key) = places[index].clone();
+                    drafts[entry].state = Err(Problem::Template { key, reason });
+                }
+            }
+        }
+        let mut checked = Checked { entries: vec![], warnings: vec![] };
+        for (index, draft) in drafts.into_iter().enumerate() {
+            let place = |way: &[&str]| self.place(index, draft.label.as_deref(), way);
+            let watch = draft.state.and_then(|(fields, texts)| {
+                for (way, sentence) in &fields.unknown {
+                    let way: Vec<&str> = way.iter().map(String::as_str).collect();
+                    checked.warnings.push(format!("{}: {sentence}", place(&way)));
+                }
+                self.watch(fields, texts)
+            });
+            let failed = |problem: Problem| {
+                let place = place(&problem.way());
+                WatchesError::Entry { place, problem: Box::new(problem) }
+            };
+            checked.entries.push(watch.map_err(failed));
+        }
+        Ok(checked)
+    }
+
+    fn watch(&self, fields: Fields, texts: BTreeMap<String, Text>) -> Result<Watch, Problem> {
+        let mut overrides = fields.overrides;
+        overrides.extend(texts.into_iter().map(|(key, text)| (key, Value::String(text.text))));
+        Ok(Watch {
+            overrides: Overrides::parse(&overrides)?,
+            chart: Chart::load(&self.base.join(&fields.chart))?,
+            gvk: fields.gvk,
+            watch_dependents: fields.watch_dependents,
+            selector: fields.selector,
+            reconcile_period: fields.reconcile_period,
+            lookup_cluster: fields.lookup_cluster,
+            max_concurrent: fields.max_concurrent,
+            release_namespace: fields.release_namespace,
+            prune: fields.prune,
+            allow_empty: fields.allow_empty,
+        })
+    }
+
+    /// `watches.yaml:7: entry 2 (apps.example.com/v1 Web)`
+    fn place(&self, index: usize, label: Option<&str>, way: &[&str]) -> String {
+        let item = index.to_string();
+        let way: Vec<&str> = [item.as_str()].into_iter().chain(way.iter().copied()).collect();
+        let label = label.map(|label| format!(" ({label})")).unwrap_or_default();
+        format!("{}:{}: entry {}{label}", self.path.display(), self.lines.line(&way), index + 1)
+    }
 }
 
-fn check(entry: Entry, number: usize, path: &Path, base: &Path) -> Result<Watch, WatchesError> {
-    let required = [("version", &entry.version), ("kind", &entry.kind), ("chart", &entry.chart)];
-    if let Some((field, _)) = required.into_iter().find(|(_, value)| value.is_empty()) {
-        return Err(WatchesError::Missing { path: path.to_owned(), entry: number, field });
-    }
-    let chart = Chart::load(&base.join(&entry.chart)).map_err(|error| WatchesError::Chart {
-        path: path.to_owned(),
-        entry: number,
-        error,
-    })?;
-    Ok(Watch {
-        gvk: GroupVersionKind::gvk(&entry.group, &entry.version, &entry.kind),
-        chart,
-        watch_dependents: entry.watch_dependent_resources,
-        overrides: Default::default(),
-        selector: None,
-        reconcile_period: None,
-        max_concurrent: None,
-        release_namespace: None,
-        prune: Prune::Safe,
-        allow_empty: false,
-    })
+/// The texts that are templates, with entry and key.
+fn templates(drafts: &[Draft]) -> Vec<((usize, String), Text)> {
+    let good = drafts.iter().enumerate().filter_map(|(entry, draft)| Some((entry, draft.state.as_ref().ok()?)));
+    let texts = good.flat_map(|(entry, (_, texts))| texts.iter().map(move |(key, text)| ((entry, key.clone()), text)));
+    texts.filter(|(_, text)| text.needs_template()).map(|(place, text)| (place, text.clone())).collect()
 }
 
-/// Fields that this version does not act on. To ignore them silently would surprise whoever wrote them.
-fn warnings(entry: &Entry, number: usize, path: &Path) -> Vec<String> {
-    let planned: HashSet<_> =
-        ["overrideValues", "selector", "reconcilePeriod", "dryRunOption", "maxConcurrentReconciles"].into();
-    let warning = |field: &String| match planned.contains(field.as_str()) {
-        true => format!("{}: entry {number}: `{field}` has no effect yet", path.display()),
-        false => format!("{}: entry {number}: `{field}` is not a known field and is ignored", path.display()),
-    };
-    entry.rest.keys().map(warning).collect()
+fn store(drafts: &mut [Draft], results: impl Iterator<Item = ((usize, String), String)>) {
+    for ((entry, key), result) in results {
+        if let Ok((_, texts)) = &mut drafts[entry].state
+            && let Some(text) = texts.get_mut(&key)
+        {
+            text.text = result;
+        }
+    }
 }
 
 fn shown(gvk: &GroupVersionKind) -> String {
@@ -146,64 +252,4 @@ fn shown(gvk: &GroupVersionKind) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn project() -> tempfile::TempDir {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(dir.path().join("charts/a")).unwrap();
-        std::fs::write(dir.path().join("charts/a/Chart.yaml"), "apiVersion: v2\nname: a\nversion: 1.0.0\n").unwrap();
-        dir
-    }
-
-    fn load_text(text: &str) -> Result<Watches, WatchesError> {
-        let dir = project();
-        parse(text, Path::new("watches.yaml"), dir.path())
-    }
-
-    fn message(text: &str) -> String {
-        load_text(text).unwrap_err().to_string()
-    }
-
-    const GOOD: &str = "- {group: g.io, version: v1, kind: A, chart: charts/a}\n";
-
-    #[test]
-    fn a_good_file_gives_its_entries() {
-        let watches = load_text(GOOD).unwrap();
-        assert_eq!(watches.entries[0].gvk, GroupVersionKind::gvk("g.io", "v1", "A"));
-        assert_eq!(watches.entries[0].chart.name, "a");
-        assert!(watches.entries[0].watch_dependents);
-        assert!(watches.warnings.is_empty());
-    }
-
-    #[test]
-    fn a_group_may_be_empty() {
-        assert_eq!(load_text("- {version: v1, kind: A, chart: charts/a}").unwrap().entries[0].gvk.group, "");
-    }
-
-    #[test]
-    fn a_bad_file_gives_one_error_that_names_entry_and_field() {
-        let second = |entry: &str| format!("{GOOD}- {entry}\n");
-        let cases = [
-            (second("{kind: B, chart: charts/a}"), "entry 2: `version` is missing"),
-            (second("{version: v1, chart: charts/a}"), "entry 2: `kind` is missing"),
-            (second("{version: v1, kind: B}"), "entry 2: `chart` is missing"),
-            (second("{version: v1, kind: B, chart: charts/b}"), "entry 2: `chart`: "),
-            (second("{group: g.io, version: v1, kind: A, chart: charts/a}"), "g.io/v1 A is already in entry 1"),
-            ("version: v1\nkind: A\n".to_owned(), "is not a list of watches"),
-            ("- [".to_owned(), "is not a list of watches"),
-            ("[]".to_owned(), "has no entries"),
-        ];
-        for (text, expected) in cases {
-            let message = message(&text);
-            assert!(message.contains(expected), "{message:?} should contain {expected:?}");
-            assert!(message.contains("watches.yaml"), "{message:?} should name the file");
-        }
-    }
-
-    #[test]
-    fn an_unknown_field_is_named_in_a_warning() {
-        let watches = load_text("- {version: v1, kind: A, chart: charts/a, selectr: {}}").unwrap();
-        assert_eq!(watches.warnings, ["watches.yaml: entry 1: `selectr` is not a known field and is ignored"]);
-    }
-}
+mod tests;

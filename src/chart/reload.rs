@@ -52,7 +52,7 @@ struct Seen {
 
 enum Verdict {
     Same,
-    New(Chart),
+    New(Arc<Chart>),
     Broken(String),
     /// Not judged: look again.
     Undecided(String),
@@ -100,7 +100,8 @@ impl Live {
             Verdict::New(chart) => {
                 seen.settle(now);
                 seen.broken = None;
-                Some(Change::New(self.replace(chart)))
+                self.replace(chart.clone());
+                Some(Change::New(chart))
             }
             Verdict::Broken(message) => {
                 seen.settle(now);
@@ -123,15 +124,13 @@ impl Live {
                 Err(error @ (RenderError::Spawn { .. } | RenderError::Temporary(_))) => {
                     Verdict::Undecided(error.to_string())
                 }
-                _ => Verdict::New(chart),
+                _ => Verdict::New(Arc::new(chart)),
             },
         })
     }
 
-    fn replace(&self, chart: Chart) -> Arc<Chart> {
-        let chart = Arc::new(chart);
-        *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = chart.clone();
-        chart
+    fn replace(&self, chart: Arc<Chart>) {
+        *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = chart;
     }
 }
 

@@ -29,11 +29,11 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::logs::start();
     let here = std::env::current_dir().context("cannot find the working directory")?;
-    let watches = watches::load(&args.watches_file, &here)?;
+    let helm = Helm::find(args.helm.as_deref()).await?;
+    let watches = watches::load(&args.watches_file, &here, &helm).await?;
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
     }
-    let helm = Helm::find(args.helm.as_deref()).await?;
     let cluster = cluster::connect().await?;
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);

@@ -9,6 +9,8 @@ use super::schema;
 /// A condition's message is read in a terminal; more than this is scrolled past.
 const LONGEST: usize = 2048;
 
+const NO_TEMPLATE: &str = "the text that is given to `tpl` is no template: ";
+
 /// What a complaint is about decides who can do something.
 #[derive(Debug, PartialEq)]
 pub enum Complaint {
@@ -33,6 +35,17 @@ pub fn read(stderr: &str, chart: &str) -> Complaint {
         return Complaint::Chart(shortened(&text));
     }
     Complaint::Template(shortened(&template_error(&text)))
+}
+
+/// Only why a template failed: no place, no expression.
+pub fn cause(stderr: &str) -> String {
+    let text = error_of(stderr);
+    if let Some((_, cause)) = text.strip_prefix("execution error at (").and_then(|rest| rest.split_once("): ")) {
+        return shortened(cause);
+    }
+    let Some(trace) = traced(&text).or_else(|| chained(&text)) else { return shortened(&text) };
+    let cause = trace.cause();
+    shortened(cause.strip_prefix(NO_TEMPLATE).unwrap_or(&cause))
 }
 
 /// From the line that begins with `Error: ` on; before it are warnings, after it a hint to use `--debug`.
@@ -117,7 +130,7 @@ impl Trace<'_> {
         match self.cause.rsplit_once(": template: gotpl:") {
             Some((before, after)) if before.contains("cannot parse template ") => {
                 let cause = after.split_once(": ").map_or(after, |(_, cause)| cause);
-                format!("the text that is given to `tpl` is no template: {cause}")
+                format!("{NO_TEMPLATE}{cause}")
             }
             _ => self.cause.clone(),
         }

@@ -1,0 +1,174 @@
+//! `chartwright validate`: a watches file and its charts, checked without a cluster.
+//!
+//! Every entry is looked at, also after one that is wrong. What would stop the operator is an error. What may be right with
+//! some spec is a warning: a chart that refuses its default values is no mistake. Nothing is asked of a cluster, so kinds that
+//! a chart renders are not checked, and helm believes in the Kubernetes version that it was made for.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use crate::discovery::Capabilities;
+use crate::error::Category;
+use crate::manifest;
+use crate::render::{Helm, RenderError, Request};
+use crate::values::Values;
+use crate::watches::{self, Checked, Watch, WatchesError};
+
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The file that maps kinds to charts
+    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
+    pub watches_file: PathBuf,
+    /// The helm program, version 3 or 4 [default: `helm` on PATH]
+    #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
+    pub helm: Option<PathBuf>,
+    /// How to print the result
+    #[arg(short, long, default_value = "text", value_name = "FORMAT")]
+    pub output: Format,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Format {
+    Text,
+    Json,
+}
+
+/// Prints what was found. The exit code is 1 where there is an error.
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let here = std::env::current_dir().context("cannot find the working directory")?;
+    let helm = Helm::find(args.helm.as_deref()).await?;
+    let report = match watches::check(&args.watches_file, &here, &helm).await {
+        Ok(checked) => Report::of(checked, &helm).await,
+        Err(error) => Report { errors: vec![error.to_string()], ..Report::default() },
+    };
+    match args.output {
+        Format::Text => print!("{}", report.text()),
+        Format::Json => println!("{:#}", report.json()),
+    }
+    Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[derive(Debug, Default)]
+struct Report {
+    /// What is wrong with the file as a whole.
+    errors: Vec<String>,
+    warnings: Vec<String>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Without one, the entry could not be read.
+    watch: Option<Watch>,
+    error: Option<String>,
+    warning: Option<String>,
+}
+
+/// What a render with the default values showed.
+enum Finding {
+    Error(String),
+    Warning(String),
+}
+
+impl Report {
+    async fn of(checked: Checked, helm: &Helm) -> Self {
+        let mut entries = vec![];
+        for entry in checked.entries {
+            entries.push(Entry::of(entry, helm).await);
+        }
+        Report { errors: vec![], warnings: checked.warnings, entries }
+    }
+
+    fn is_ok(&self) -> bool {
+        self.errors.is_empty() && self.entries.iter().all(|entry| entry.error.is_none())
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |word: &str, rest: &str| {
+            // Writing to a String never fails.
+            let _ = writeln!(text, "{word:<7}  {rest}");
+        };
+        self.errors.iter().for_each(|error| line("error", error));
+        self.warnings.iter().for_each(|warning| line("warning", warning));
+        for entry in &self.entries {
+            let label = entry.label();
+            match (&entry.error, &label) {
+                (Some(error), Some(label)) => line("error", &format!("{label}: {error}")),
+                (Some(error), None) => line("error", error),
+                (None, label) => line("ok", label.as_deref().unwrap_or_default()),
+            }
+            if let Some(warning) = &entry.warning {
+                line("warning", &format!("{}: {warning}", label.unwrap_or_default()));
+            }
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "ok": self.is_ok(),
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "entries": self.entries.iter().map(Entry::json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Entry {
+    async fn of(entry: Result<Watch, WatchesError>, helm: &Helm) -> Self {
+        match entry {
+            Err(error) => Entry { watch: None, error: Some(error.to_string()), warning: None },
+            Ok(watch) => match try_out(&watch, helm).await {
+                Ok(()) => Entry { watch: Some(watch), error: None, warning: None },
+                Err(Finding::Error(error)) => Entry { watch: Some(watch), error: Some(error), warning: None },
+                Err(Finding::Warning(warning)) => Entry { watch: Some(watch), error: None, warning: Some(warning) },
+            },
+        }
+    }
+
+    /// `apps/v1 Web  chart web 0.1.0`
+    fn label(&self) -> Option<String> {
+        let Watch { gvk, chart, .. } = self.watch.as_ref()?;
+        Some(format!("{} {}  chart {} {}", gvk.api_version(), gvk.kind, chart.name, chart.version))
+    }
+
+    fn json(&self) -> Value {
+        let watch = self.watch.as_ref().map(|Watch { gvk, chart, .. }| {
+            json!({
+                "group": gvk.group, "version": gvk.version, "kind": gvk.kind,
+                "chart": {"name": chart.name, "version": chart.version, "digest": chart.digest},
+            })
+        });
+        json!({"ok": self.error.is_none(), "watch": watch, "error": self.error, "warning": self.warning})
+    }
+}
+
+/// Renders with the chart's defaults and the overrides, as an empty spec would.
+async fn try_out(watch: &Watch, helm: &Helm) -> Result<(), Finding> {
+    let values = Values::new(None, &watch.overrides).map_err(|error| Finding::Warning(error.to_string()))?;
+    let request = Request {
+        chart: &watch.chart,
+        release: "check",
+        namespace: "default",
+        values: &values,
+        capabilities: &Capabilities::default(),
+        is_upgrade: false,
+    };
+    let text = helm.template(&request).await.map_err(|error| finding(&error))?;
+    let not_objects = |error| format!("what it renders with its default values cannot be applied: {error}");
+    manifest::read(&text).map(|_| ()).map_err(|error| Finding::Warning(not_objects(error)))
+}
+
+fn finding(error: &RenderError) -> Finding {
+    match error.category() {
+        Category::RenderFailed | Category::InvalidValues => Finding::Warning(format!(
+            "it does not render with its default values: {error}; fine if the spec must set them"
+        )),
+        _ => Finding::Error(error.to_string()),
+    }
+}

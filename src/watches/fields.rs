@@ -1,0 +1,243 @@
+//! The fields of one entry, as they are written.
+//!
+//! Pure. Each field is read by hand and not by a derived reader, so that a message can name it, its line, and what to write.
+//! A field that is null counts as absent. Charts, templates and the environment are not touched here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kube::core::GroupVersionKind;
+use serde_json::{Map, Value};
+
+use super::duration::{self, DurationError};
+use super::selector::{self, SelectorError};
+use super::{Prune, suggest};
+use crate::chart::ChartError;
+use crate::values::OverrideError;
+
+const KNOWN: [&str; 13] = [
+    "group",
+    "version",
+    "kind",
+    "chart",
+    "watchDependentResources",
+    "overrideValues",
+    "selector",
+    "reconcilePeriod",
+    "dryRunOption",
+    "maxConcurrentReconciles",
+    "releaseNamespace",
+    "prune",
+    "allowEmpty",
+];
+
+/// What is wrong with an entry.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    #[error("it must be a map with version, kind and chart, but is {0}")]
+    NotAMap(&'static str),
+    #[error("`{0}` is missing; every entry needs version, kind and chart")]
+    Missing(&'static str),
+    #[error("`{field}` must be {wanted}, but is {found}")]
+    Type { field: &'static str, wanted: &'static str, found: &'static str },
+    #[error("`reconcilePeriod`: {0}")]
+    Period(#[from] DurationError),
+    #[error("`selector`: {0}")]
+    Selector(#[from] SelectorError),
+    #[error("`dryRunOption`: `{0}` is not known: write `server`, or leave the field out")]
+    DryRun(String),
+    #[error("`prune`: `{0}` is not known: write `safe` or `all`")]
+    Prune(String),
+    #[error("`releaseNamespace`: `{0}` is not the name of a namespace: small letters, digits and `-`, at most 63")]
+    ReleaseNamespace(String),
+    #[error("`maxConcurrentReconciles`: `{0}` is not a whole number from 1 on")]
+    Concurrency(String),
+    #[error("`chart`: {0}")]
+    Chart(#[from] ChartError),
+    #[error("`overrideValues`: {0}")]
+    Override(#[from] OverrideError),
+    #[error("`overrideValues`: `{key}` does not expand: {reason}")]
+    Template { key: String, reason: String },
+    #[error("{gvk} is already in entry {first}; one kind has one chart")]
+    Duplicate { gvk: String, first: usize },
+}
+
+impl Problem {
+    /// The way from the entry to where this stands.
+    pub fn way(&self) -> Vec<&str> {
+        match self {
+            Problem::NotAMap(_) | Problem::Missing(_) => vec![],
+            Problem::Type { field, .. } => vec![field],
+            Problem::Period(_) => vec!["reconcilePeriod"],
+            Problem::Selector(_) => vec!["selector"],
+            Problem::DryRun(_) => vec!["dryRunOption"],
+            Problem::Prune(_) => vec!["prune"],
+            Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
+            Problem::Concurrency(_) => vec!["maxConcurrentReconciles"],
+            Problem::Chart(_) => vec!["chart"],
+            Problem::Override(
+                OverrideError::Key { key, .. }
+                | OverrideError::Value { key, .. }
+                | OverrideError::NotScalar { key, .. },
+            )
+            | Problem::Template { key, .. } => vec!["overrideValues", key],
+            Problem::Duplicate { .. } => vec!["kind"],
+        }
+    }
+}
+
+/// An entry whose fields are well-formed.
+#[derive(Debug)]
+pub struct Fields {
+    pub gvk: GroupVersionKind,
+    pub chart: String,
+    pub watch_dependents: bool,
+    /// Not expanded yet.
+    pub overrides: BTreeMap<String, Value>,
+    pub selector: Option<String>,
+    pub reconcile_period: Option<Duration>,
+    pub lookup_cluster: bool,
+    pub max_concurrent: Option<usize>,
+    pub release_namespace: Option<String>,
+    pub prune: Prune,
+    pub allow_empty: bool,
+    /// Names without a meaning: where they stand, and a sentence about each.
+    pub unknown: Vec<(Vec<String>, String)>,
+}
+
+impl Fields {
+    pub fn read(entry: &Value) -> Result<Self, Problem> {
+        let map = entry.as_object().ok_or(Problem::NotAMap(kind(entry)))?;
+        let (selector, unknown_in_selector) = match get(map, "selector") {
+            Some(value) => selector::read(value)?,
+            None => (None, vec![]),
+        };
+        Ok(Fields {
+            gvk: GroupVersionKind::gvk(
+                text(map, "group")?.unwrap_or_default(),
+                required(map, "version")?,
+                required(map, "kind")?,
+            ),
+            chart: required(map, "chart")?.to_owned(),
+            watch_dependents: boolean(map, "watchDependentResources")?.unwrap_or(true),
+            overrides: overrides(map)?,
+            selector,
+            reconcile_period: period(map)?,
+            lookup_cluster: lookup_cluster(map)?,
+            max_concurrent: max_concurrent(map)?,
+            release_namespace: release_namespace(map)?,
+            prune: prune(map)?,
+            allow_empty: boolean(map, "allowEmpty")?.unwrap_or(false),
+            unknown: unknown(map, &unknown_in_selector),
+        })
+    }
+}
+
+/// `apps.example.com/v1 Web`, as far as an entry says so.
+pub fn label(entry: &Value) -> Option<String> {
+    let field = |name| entry.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let gvk = GroupVersionKind::gvk(field("group").unwrap_or_default(), field("version")?, field("kind")?);
+    Some(super::shown(&gvk))
+}
+
+/// What a person calls a value of this type.
+pub fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "empty",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
+fn get<'a>(map: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
+    map.get(field).filter(|value| !value.is_null())
+}
+
+fn text<'a>(map: &'a Map<String, Value>, field: &'static str) -> Result<Option<&'a str>, Problem> {
+    let wrong = |value| Problem::Type { field, wanted: "text (write it in quotes)", found: kind(value) };
+    get(map, field).map(|value| value.as_str().ok_or_else(|| wrong(value))).transpose()
+}
+
+fn required<'a>(map: &'a Map<String, Value>, field: &'static str) -> Result<&'a str, Problem> {
+    text(map, field)?.filter(|text| !text.is_empty()).ok_or(Problem::Missing(field))
+}
+
+fn boolean(map: &Map<String, Value>, field: &'static str) -> Result<Option<bool>, Problem> {
+    let wrong = |value| Problem::Type { field, wanted: "true or false", found: kind(value) };
+    get(map, field).map(|value| value.as_bool().ok_or_else(|| wrong(value))).transpose()
+}
+
+fn overrides(map: &Map<String, Value>) -> Result<BTreeMap<String, Value>, Problem> {
+    match get(map, "overrideValues") {
+        None => Ok(BTreeMap::new()),
+        Some(Value::Object(overrides)) => Ok(overrides.clone().into_iter().collect()),
+        Some(other) => {
+            Err(Problem::Type { field: "overrideValues", wanted: "a map of keys and values", found: kind(other) })
+        }
+    }
+}
+
+/// Go reads text only. A bare `0` can mean only one thing, so it is taken as well.
+fn period(map: &Map<String, Value>) -> Result<Option<Duration>, Problem> {
+    match get(map, "reconcilePeriod") {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(duration::parse(text)?)),
+        Some(Value::Number(number)) => Ok(Some(duration::parse(&number.to_string())?)),
+        Some(other) => {
+            let wanted = "a duration such as `1m30s`";
+            Err(Problem::Type { field: "reconcilePeriod", wanted, found: kind(other) })
+        }
+    }
+}
+
+fn lookup_cluster(map: &Map<String, Value>) -> Result<bool, Problem> {
+    match text(map, "dryRunOption")? {
+        None | Some("") => Ok(false),
+        Some("server") => Ok(true),
+        Some(other) => Err(Problem::DryRun(other.to_owned())),
+    }
+}
+
+fn max_concurrent(map: &Map<String, Value>) -> Result<Option<usize>, Problem> {
+    let Some(value) = get(map, "maxConcurrentReconciles") else { return Ok(None) };
+    match value.as_u64().and_then(|number| usize::try_from(number).ok()) {
+        Some(number) if number >= 1 => Ok(Some(number)),
+        _ => Err(Problem::Concurrency(value.to_string())),
+    }
+}
+
+fn release_namespace(map: &Map<String, Value>) -> Result<Option<String>, Problem> {
+    let Some(name) = text(map, "releaseNamespace")?.filter(|name| !name.is_empty()) else { return Ok(None) };
+    let is_plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    match is_plain && name.len() <= 63 && !name.starts_with('-') && !name.ends_with('-') {
+        true => Ok(Some(name.to_owned())),
+        false => Err(Problem::ReleaseNamespace(name.to_owned())),
+    }
+}
+
+fn prune(map: &Map<String, Value>) -> Result<Prune, Problem> {
+    match text(map, "prune")? {
+        None | Some("" | "safe") => Ok(Prune::Safe),
+        Some("all") => Ok(Prune::All),
+        Some(other) => Err(Problem::Prune(other.to_owned())),
+    }
+}
+
+fn unknown(map: &Map<String, Value>, in_selector: &[String]) -> Vec<(Vec<String>, String)> {
+    let own = map.keys().filter(|key| !KNOWN.contains(&key.as_str()));
+    let own = own.map(|key| (vec![key.clone()], sentence(key, key, "", &KNOWN)));
+    let below = in_selector.iter().map(|key| {
+        let way = vec!["selector".to_owned(), key.clone()];
+        (way, sentence(&format!("selector.{key}"), key, "selector.", &["matchLabels", "matchExpressions"]))
+    });
+    own.chain(below).collect()
+}
+
+fn sentence(shown: &str, key: &str, prefix: &str, known: &[&str]) -> String {
+    let meant = suggest::nearest(key, known.iter().copied());
+    let meant = meant.map(|name| format!("; did you mean `{prefix}{name}`?")).unwrap_or_default();
+    format!("`{shown}` is not a known field and is ignored{meant}")
+}
