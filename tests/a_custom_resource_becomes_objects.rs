@@ -108,13 +108,13 @@ async fn a_deleted_service_comes_back() {
 #[tokio::test]
 async fn a_template_error_is_told_in_a_condition_and_leaves_the_release_alone() {
     let project = project().await;
-    let _operator = project.run();
-    project.apply("web", json!({"colour": "blue", "replicas": 0})).await;
-    project.condition("web", "Deployed", "True").await;
     project.template(
         "config.yaml",
         &format!("{{{{ if .Values.broken }}}}{{{{ fail \"no luck\" }}}}{{{{ end }}}}{CONFIG}"),
     );
+    let _operator = project.run();
+    project.apply("web", json!({"colour": "blue", "replicas": 0})).await;
+    project.condition("web", "Deployed", "True").await;
     project.apply("web", json!({"colour": "green", "replicas": 0, "broken": true})).await;
     let failed = project.condition("web", "ReleaseFailed", "True").await;
     let message = failed["message"].as_str().unwrap();
