@@ -6,6 +6,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`files`] | the files of a chart directory, symlinks followed |
+//! | [`ignore`] | which of them .helmignore leaves out |
 //! | [`archive`] | the files of a packed chart |
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
 //! | [`lookup`] | whether templates ask the cluster |
@@ -28,6 +29,7 @@ use crate::yaml::{self, YamlError};
 pub mod archive;
 pub mod files;
 pub mod fingerprint;
+pub mod ignore;
 pub mod lookup;
 pub mod notes;
 pub mod reload;
@@ -37,6 +39,13 @@ pub use fingerprint::Fingerprint;
 /// More files than this, or more bytes in all, is not a chart but a mistake or an attack.
 pub const MOST_FILES: usize = 10_000;
 pub const MOST_BYTES: u64 = 200 * 1024 * 1024;
+
+/// How much of an origin is copied before it is refused.
+#[derive(Clone, Copy)]
+struct Most {
+    files: usize,
+    bytes: u64,
+}
 
 /// A chart that can be rendered. Clones share the copy on disk.
 #[derive(Clone, Debug)]
@@ -100,9 +109,13 @@ impl ChartError {
 impl Chart {
     /// Copies and reads a chart directory or a packed chart.
     pub fn load(origin: &Path) -> Result<Self, ChartError> {
+        Self::load_within(origin, Most { files: MOST_FILES, bytes: MOST_BYTES })
+    }
+
+    fn load_within(origin: &Path, most: Most) -> Result<Self, ChartError> {
         let fingerprint = Fingerprint::of(origin);
         let copy = tempfile::Builder::new().prefix("chartwright-chart-").tempdir().map_err(ChartError::Copy)?;
-        let mut sink = Copy { dir: copy.path().to_owned(), from: origin, paths: vec![], bytes: 0, uses_lookup: false };
+        let mut sink = Copy::new(copy.path(), origin, most);
         if origin.is_dir() {
             if !origin.join("Chart.yaml").is_file() {
                 return Err(ChartError::NoChartFile(origin.to_owned()));
@@ -135,6 +148,10 @@ impl Chart {
 
 fn copy_directory(origin: &Path, sink: &mut Copy<'_>) -> Result<(), ChartError> {
     for found in files::list(origin)? {
+        // Before it is read: it may not fit into memory.
+        if found.metadata.len() > sink.most.bytes {
+            return Err(ChartError::TooLarge(origin.to_owned()));
+        }
         let content = std::fs::read(&found.file).map_err(|error| ChartError::Read { file: found.file, error })?;
         sink.add(&found.path, &content)?;
     }
@@ -145,20 +162,25 @@ fn copy_directory(origin: &Path, sink: &mut Copy<'_>) -> Result<(), ChartError> 
 pub(crate) struct Copy<'a> {
     dir: PathBuf,
     from: &'a Path,
+    most: Most,
     paths: Vec<PathBuf>,
     bytes: u64,
     uses_lookup: bool,
 }
 
-impl Copy<'_> {
+impl<'a> Copy<'a> {
+    fn new(dir: &Path, from: &'a Path, most: Most) -> Self {
+        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, uses_lookup: false }
+    }
+
     /// `path` is relative and made of plain names; both kinds of origin see to that.
     pub(crate) fn add(&mut self, path: &Path, content: &[u8]) -> Result<(), ChartError> {
         debug_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
         self.bytes += content.len() as u64;
-        if self.bytes > MOST_BYTES {
+        if self.bytes > self.most.bytes {
             return Err(ChartError::TooLarge(self.from.to_owned()));
         }
-        if self.paths.len() == MOST_FILES {
+        if self.paths.len() == self.most.files {
             return Err(ChartError::TooManyFiles(self.from.to_owned()));
         }
         let target = self.dir.join(path);

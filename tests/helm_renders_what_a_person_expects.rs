@@ -3,8 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Output;
+use std::sync::Arc;
+use std::time::Duration;
 
-use chartwright::chart::reload::{Change, Live};
+use chartwright::chart::reload::{self, Change, Live};
 use chartwright::chart::{Chart, notes};
 use chartwright::discovery::Capabilities;
 use chartwright::error::Category;
@@ -233,6 +235,39 @@ async fn an_override_that_does_not_expand_is_named() {
             assert!(message.ends_with(&format!("{start}{expected}")), "{helm}: {message}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_copy_of_a_chart_renders_as_the_chart_itself() {
+    let files = Files::with(
+        "app/templates/a.yaml",
+        "files:\n{{- range $path, $_ := .Files }}\n- {{ $path | quote }}\n{{- end }}\n",
+    );
+    files.write("app/.helmignore", "*.swp\n/docs/*.txt\nold/\n[xy]?\n# comment\n");
+    for path in
+        ["a.swp", "docs/a.txt", "docs/b/a.txt", "docs/a.md", "old/a", "b/old", "x1", "z1", "b/y2", ".hidden", "x12"]
+    {
+        files.write(&format!("app/{path}"), "x");
+    }
+    for helm in BOTH {
+        let mut plain = std::process::Command::new(tool(helm));
+        let plain = plain.args(["template", "web"]).arg(files.path("app")).output().unwrap();
+        let copy = files.render(helm, json!({})).await.unwrap();
+        assert_eq!(copy, String::from_utf8(plain.stdout).unwrap(), "{helm}");
+        assert!(copy.contains("docs/a.md") && !copy.contains("a.swp"), "{copy}");
+    }
+}
+
+#[tokio::test]
+async fn a_watched_chart_tells_its_changes() {
+    let files = Files::with("app/templates/a.yaml", "a: 1\n");
+    let live = Arc::new(Live::new(files.chart(), find("helm4").await));
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let watching = tokio::spawn(reload::watch(live, move |change| tell.send(change).unwrap()));
+    files.write("app/templates/a.yaml", "a: 2\n");
+    let change = tokio::time::timeout(Duration::from_secs(30), told.recv()).await;
+    assert!(is_new(change.expect("a change is told")));
+    watching.abort();
 }
 
 fn is_new(change: Option<Change>) -> bool {

@@ -37,7 +37,7 @@ pub(super) fn unpack(archive: &Path, sink: &mut Copy<'_>) -> Result<(), ChartErr
         }
         has_chart_file |= below == Path::new("Chart.yaml");
         let mut content = vec![];
-        entry.take(MOST_BYTES + 1).read_to_end(&mut content).map_err(|error| wrong(error.to_string()))?;
+        entry.take(sink.most.bytes + 1).read_to_end(&mut content).map_err(|error| wrong(error.to_string()))?;
         sink.add(below, &content)
     })
     .map_err(|error| match error {

@@ -4,12 +4,13 @@
 //! that leads back to a directory above it is refused, and so is what is neither file nor directory, since reading a pipe
 //! never ends.
 //!
-//! Names that begin with `..` are passed over: kubelet keeps the generations of a mounted ConfigMap under them, and the links
+//! What .helmignore names is left out, as by `helm package`. Names that begin with `..` are passed over: kubelet keeps the generations of a mounted ConfigMap under them, and the links
 //! beside them lead to the same files.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::ignore::Ignore;
 use super::{ChartError, MOST_FILES};
 
 /// A file of a chart.
@@ -26,7 +27,7 @@ pub struct Found {
 /// All files, in the order of their paths.
 pub fn list(root: &Path) -> Result<Vec<Found>, ChartError> {
     let mut found = vec![];
-    let mut walk = Walk { root, above: vec![], found: &mut found };
+    let mut walk = Walk { root, ignore: Ignore::of(root), above: vec![], found: &mut found };
     walk.directory(root, Path::new(""))?;
     found.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(found)
@@ -34,6 +35,7 @@ pub fn list(root: &Path) -> Result<Vec<Found>, ChartError> {
 
 struct Walk<'a> {
     root: &'a Path,
+    ignore: Ignore,
     /// The real paths of the directories that we are in.
     above: Vec<PathBuf>,
     found: &'a mut Vec<Found>,
@@ -59,6 +61,10 @@ impl Walk<'_> {
 
     fn entry(&mut self, file: PathBuf, path: PathBuf) -> Result<(), ChartError> {
         let metadata = std::fs::metadata(&file).map_err(|error| ChartError::Read { file: file.clone(), error })?;
+        // A name that is no text cannot be named by a rule.
+        if path.to_str().is_some_and(|path| self.ignore.matches(path, metadata.is_dir())) {
+            return Ok(());
+        }
         if metadata.is_dir() {
             return self.directory(&file, &path);
         }

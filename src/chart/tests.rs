@@ -1,4 +1,4 @@
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::fs::symlink;
 
 use flate2::Compression;
@@ -168,22 +168,12 @@ fn an_archive_that_is_none_is_refused() {
 
 #[test]
 fn an_archive_that_explodes_is_refused() {
-    let mut builder = tar::Builder::new(GzEncoder::new(vec![], Compression::fast()));
-    let mut header = tar::Header::new_ustar();
-    header.set_path("app/zeros").unwrap();
-    header.set_size(MOST_BYTES + 1);
-    header.set_cksum();
-    builder.append(&header, std::io::repeat(0).take(MOST_BYTES + 1)).unwrap();
-    let mut file = tempfile::NamedTempFile::new().unwrap();
-    file.write_all(&builder.into_inner().unwrap().finish().unwrap()).unwrap();
-    assert!(matches!(Chart::load(file.path()), Err(ChartError::TooLarge(_))));
-}
-
-#[test]
-fn too_many_files_are_refused() {
-    let names: Vec<String> = (0..=MOST_FILES).map(|n| format!("app/{n}")).collect();
-    let entries: Vec<_> = names.iter().map(|name| (name.as_str(), FILE, "")).collect();
-    assert!(refused(&entries).contains("more than 10000 files"));
+    let archive = packed(&[("app/Chart.yaml", FILE, CHART_FILE), ("app/zeros", FILE, &"0".repeat(1000))]);
+    let size = CHART_FILE.len() as u64 + 1000;
+    let within = |files, bytes| Chart::load_within(archive.path(), Most { files, bytes });
+    assert!(within(2, size).is_ok());
+    assert!(matches!(within(2, size - 1), Err(ChartError::TooLarge(_))));
+    assert!(matches!(within(1, size), Err(ChartError::TooManyFiles(_))));
 }
 
 #[test]
@@ -194,4 +184,17 @@ fn lookup_is_found_also_in_a_packed_subchart() {
     std::fs::create_dir(dir.path().join("charts")).unwrap();
     std::fs::copy(sub.path(), dir.path().join("charts/sub-1.0.0.tgz")).unwrap();
     assert!(Chart::load(dir.path()).unwrap().uses_lookup);
+}
+
+#[test]
+fn what_helm_ignores_is_not_part_of_the_chart() {
+    let dir = directory();
+    write(dir.path(), ".helmignore", "*.swp\n.git/\n");
+    let before = Chart::load(dir.path()).unwrap();
+    write(dir.path(), "templates/.a.yaml.swp", "x");
+    write(dir.path(), ".git/HEAD", "x");
+    assert_eq!(Fingerprint::of(dir.path()), before.fingerprint);
+    let after = Chart::load(dir.path()).unwrap();
+    assert_eq!(after.digest, before.digest);
+    assert!(!after.dir.join(".git").exists());
 }

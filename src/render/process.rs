@@ -95,6 +95,7 @@ impl Running {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let end = async {
             let status = child.wait().await.map_err(ProcessError::Read)?;
+            // At once: the group's number stays taken only as long as one of its processes is left.
             group.kill();
             Ok(status)
         };
