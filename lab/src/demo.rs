@@ -69,10 +69,8 @@ async fn show() -> Result<()> {
 
 async fn install(stage: &Stage) -> Result<()> {
     stage.kubectl(&["apply", "-f", SAMPLE])?;
-    let wanted = stage.kubectl(&["get", "nginx", NAME, "-o", "jsonpath={.spec.replicaCount}"])?;
-    stage
-        .until("the pods to be ready", &["get", "deployment", NAME, "-o", "jsonpath={.status.readyReplicas}"], &wanted)
-        .await
+    let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+    stage.until("the Nginx to be ready", &["get", "nginx", NAME, "-o", ready], "True").await
 }
 
 async fn edit_replicas(stage: &Stage) -> Result<()> {
