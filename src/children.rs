@@ -160,7 +160,8 @@ impl Children {
                 watch.follow(events, stop).await;
             } else {
                 let api: Api<DynamicObject> = Api::all_with(client, &resource);
-                let events = watcher(api, config).map_ok(move |event| event_of(event, |object| whole(object, &resource)));
+                let events =
+                    watcher(api, config).map_ok(move |event| event_of(event, |object| whole(object, &resource)));
                 watch.follow(events, stop).await;
             }
         }

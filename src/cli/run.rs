@@ -34,6 +34,9 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
     }
+    for watch in watches.entries.iter().filter(|watch| watch.lookup_cluster) {
+        tracing::warn!(kind = watch.gvk.kind, "`dryRunOption: server` has no effect yet: lookup finds nothing");
+    }
     let cluster = cluster::connect().await?;
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);

@@ -250,6 +250,12 @@ impl Subject<'_> {
     }
 
     async fn announce(&self, release: &Release, plan: &Plan) {
+        // operator-sdk's words: whoever wonders why a value of the spec has no effect finds them.
+        for (key, value) in self.context.watch.overrides.iter() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let message = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
+            self.context.events.overridden(self.cr, self.context, key, &message).await;
+        }
         let objects = plan.apply.len();
         let (revision, kind) = (release.revision, &self.owner.gvk.kind);
         tracing::info!(kind, namespace = self.namespace, name = self.release, revision, objects, "deployed");

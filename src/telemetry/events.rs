@@ -39,19 +39,26 @@ impl Events {
             name: Some(format!("{}.{}", kind.resource.plural, kind.resource.group)),
             ..Default::default()
         };
-        self.send(EventType::Warning, &reference, "BrokenChart", message).await;
+        self.send(EventType::Warning, &reference, "BrokenChart", "Load", message).await;
+    }
+
+    /// A value of the spec that has no effect. One event per key: events of one reason and action are counted as one.
+    pub async fn overridden(&self, cr: &DynamicObject, context: &Context, key: &str, message: &str) {
+        let regarding = cr.object_ref(&context.primary.resource);
+        self.send(EventType::Warning, &regarding, "OverrideValuesInUse", &format!("Override {key}"), message).await;
     }
 
     async fn publish(&self, type_: EventType, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
-        self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
+        self.send(type_, &cr.object_ref(&context.primary.resource), reason, "Reconcile", message).await;
     }
 
-    async fn send(&self, type_: EventType, regarding: &ObjectReference, reason: &str, message: &str) {
+    async fn send(&self, type_: EventType, regarding: &ObjectReference, reason: &str, action: &str, message: &str) {
         let event = Event {
             type_,
             reason: reason.into(),
             note: Some(shortened(message)),
-            action: "Reconcile".into(),
+            // The API server refuses longer ones.
+            action: action.chars().take(128).collect(),
             secondary: None,
         };
         if let Err(error) = self.0.publish(&event, regarding).await {
