@@ -11,3 +11,4 @@ mod hooks_are_never_ordinary_objects;
 mod the_docs_are_true;
 mod the_lab_behaves_like_a_cluster;
 mod the_sample_operator_works;
+mod yaml_is_read_as_kubernetes_reads_it;
