@@ -1,0 +1,1 @@
+//! Charts that change on disk while the operator runs.
