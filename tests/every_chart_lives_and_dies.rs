@@ -171,7 +171,7 @@ async fn a_crd_among_the_templates_is_kept_by_an_upgrade_and_goes_with_the_relea
     life.step(json!({"enabled": false}), &["ConfigMap ./plan", kept_crd]).await;
     assert_eq!(kept(&life).await, [format!("CustomResourceDefinition schedules.{}.example.com", project.namespace)]);
     life.restart().await;
-    life.step(json!({}), &all).await;
+    life.step(json!({"enabled": true}), &all).await;
     assert_eq!(kept(&life).await, [""; 0]);
     life.end(&[]).await;
 }
