@@ -122,6 +122,12 @@ impl Children {
         }
     }
 
+    /// Whether the watch of an object's kind has been started and will tell about the object soon.
+    pub fn is_catching_up(&self, key: &ObjectKey) -> bool {
+        let kind = (key.group.clone(), key.kind.clone());
+        self.sight(key) == Sight::Unknown && locked(&self.started).contains(&kind)
+    }
+
     /// Takes over what an apply was answered: the watch would say the same a moment later.
     pub fn learn(&self, applied: &Applied, health: &Health) {
         let key = applied.id.key();

@@ -8,6 +8,8 @@
 //! project.until("the ConfigMap is there", async || …).await;
 //! ```
 
+pub mod life;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -68,22 +70,46 @@ pub struct Project {
     pub client: Client,
     pub namespace: String,
     pub resource: ApiResource,
+    scope: Scope,
     dir: tempfile::TempDir,
+}
+
+/// Of the custom resources.
+#[derive(Clone, Copy, PartialEq)]
+enum Scope {
+    Namespaced,
+    Cluster,
 }
 
 impl Project {
     /// A project whose chart `app` has no templates yet.
     pub async fn new(kind: &str) -> Self {
+        Self::scoped(kind, Scope::Namespaced).await
+    }
+
+    /// A project whose chart is a copy of a directory of this repository.
+    pub async fn with_chart(kind: &str, chart: &str) -> Self {
+        let project = Self::new(kind).await;
+        project.copy_chart(chart);
+        project
+    }
+
+    /// The same for a kind without namespaces. Its releases live in the operator's namespace, which is the project's.
+    pub async fn cluster_scoped(kind: &str, chart: &str) -> Self {
+        let project = Self::scoped(kind, Scope::Cluster).await;
+        project.copy_chart(chart);
+        project
+    }
+
+    async fn scoped(kind: &str, scope: Scope) -> Self {
         let client = client().await;
         let id = unique();
         let namespace = format!("test-{id}");
-        let body = json!({"metadata": {"name": namespace}});
-        let body: Namespace = serde_json::from_value(body).expect("a namespace");
-        Api::all(client.clone()).create(&PostParams::default(), &body).await.expect("the namespace is created");
+        create_namespace(&client, &namespace).await;
         let gvk = GroupVersionKind::gvk(&format!("{id}.test.chartwright.dev"), "v1", kind);
         let resource = ApiResource::from_gvk(&gvk);
-        install_crd(&client, &resource).await;
-        let project = Project { client, namespace, resource, dir: tempfile::tempdir().expect("a directory") };
+        install_crd(&client, &resource, scope).await;
+        let project = Project { client, namespace, resource, scope, dir: tempfile::tempdir().expect("a directory") };
         project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n");
         let watch = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", gvk.group);
         project.file("watches.yaml", &watch);
@@ -110,11 +136,42 @@ impl Project {
     }
 
     pub fn run_with(&self, helm: &str) -> Operator {
-        Operator::start(self.dir(), helm)
+        Operator::start_in(&self.namespace, self.dir(), helm)
     }
 
     pub fn crs(&self) -> Api<DynamicObject> {
-        Api::namespaced_with(self.client.clone(), &self.namespace, &self.resource)
+        match self.scope {
+            Scope::Namespaced => Api::namespaced_with(self.client.clone(), &self.namespace, &self.resource),
+            Scope::Cluster => Api::all_with(self.client.clone(), &self.resource),
+        }
+    }
+
+    fn copy_chart(&self, chart: &str) {
+        let (from, to) = (lab::checkout().join(chart), self.dir().join("charts/app"));
+        std::fs::remove_dir_all(&to).expect("a chart to replace");
+        copy_dir(&from, &to);
+    }
+
+    /// What a helm program prints when it works in the project's namespace. It must succeed.
+    pub fn helm(&self, program: &str, arguments: &[&str]) -> String {
+        self.helm_in(program, &self.namespace, arguments)
+    }
+
+    /// The same in another namespace.
+    pub fn helm_in(&self, program: &str, namespace: &str, arguments: &[&str]) -> String {
+        let output = Command::new(tool(program))
+            .args(arguments)
+            .args(["--namespace", namespace])
+            .env_clear()
+            .env("KUBECONFIG", control_plane().kubeconfig())
+            .env("HOME", self.dir())
+            .current_dir(self.dir())
+            .stdin(Stdio::null())
+            .output()
+            .expect("helm runs");
+        let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{program} {arguments:?}: {said}{errors}");
+        said.into_owned()
     }
 
     /// Makes or edits a custom resource.
@@ -131,9 +188,23 @@ impl Project {
 
     /// An object of the project's namespace, if it is there.
     pub async fn get(&self, api_version: &str, kind: &str, name: &str) -> Option<DynamicObject> {
+        self.find(api_version, kind, Some(&self.namespace), name).await
+    }
+
+    /// An object of any namespace or of none, if it is there.
+    pub async fn find(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: Option<&str>,
+        name: &str,
+    ) -> Option<DynamicObject> {
         let (group, version) = chartwright::object::split_api_version(api_version);
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &resource);
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
         api.get_opt(name).await.expect("the API server answers")
     }
 
@@ -148,13 +219,30 @@ impl Project {
     }
 }
 
-async fn install_crd(client: &Client, resource: &ApiResource) {
+pub async fn create_namespace(client: &Client, name: &str) {
+    let body: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
+    Api::all(client.clone()).create(&PostParams::default(), &body).await.expect("the namespace is created");
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a directory");
+    for entry in std::fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy_dir(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).expect("a copy")),
+        }
+    }
+}
+
+async fn install_crd(client: &Client, resource: &ApiResource, scope: Scope) {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = json!({
         "metadata": {"name": format!("{}.{}", resource.plural, resource.group)},
         "spec": {
             "group": resource.group,
-            "scope": "Namespaced",
+            "scope": if scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
             "names": {"kind": resource.kind, "plural": resource.plural},
             "versions": [{
                 "name": resource.version, "served": true, "storage": true,
@@ -187,7 +275,8 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn start(dir: &Path, helm: &str) -> Self {
+    /// Starts one that takes `namespace` for its own.
+    pub fn start_in(namespace: &str, dir: &Path, helm: &str) -> Self {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
         // Guarded: it must not outlive a killed test runner.
@@ -197,6 +286,7 @@ impl Operator {
             .env_clear()
             .env("KUBECONFIG", control_plane().kubeconfig())
             .env("CHARTWRIGHT_HELM", tool(helm))
+            .env("POD_NAMESPACE", namespace)
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file"))

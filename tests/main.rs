@@ -3,8 +3,10 @@
 
 mod harness;
 
+mod a_changed_chart_upgrades;
 mod a_custom_resource_becomes_objects;
 mod a_wrong_start_ends_in_one_clear_line;
+mod every_chart_lives_and_dies;
 mod helm_renders_what_a_person_expects;
 mod helm_sees_our_releases;
 mod hooks_are_never_ordinary_objects;

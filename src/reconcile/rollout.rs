@@ -254,7 +254,7 @@ impl Subject<'_> {
         for (key, value) in self.context.watch.overrides.iter() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let message = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
-            self.context.events.overridden(self.cr, self.context, key, &message).await;
+            self.warn("OverrideValuesInUse", &message).await;
         }
         let objects = plan.apply.len();
         let (revision, kind) = (release.revision, &self.owner.gvk.kind);

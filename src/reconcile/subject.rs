@@ -271,6 +271,11 @@ impl<'a> Subject<'a> {
             self.warn(failure.category.as_str(), &failure.message).await;
         }
         let own = release.and_then(|release| release.own.as_ref());
+        if let (Some(release), None) = (release, &failure)
+            && self.is_early(release)
+        {
+            return Ok(Next::Rest);
+        }
         let (objects, next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
         let manifest = release.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
         let report = Report {
@@ -288,6 +293,17 @@ impl<'a> Subject<'a> {
         };
         self.write_status(&report).await?;
         Ok(next)
+    }
+
+    /// After a restart the watches know nothing yet. Until they do, what the last status said of this revision stands: it must
+    /// not say "not ready" just because somebody else looks. Every watch has all reconciled when it has caught up.
+    fn is_early(&self, release: &Release) -> bool {
+        let status = |pointer: &str| self.cr.data.pointer(pointer).and_then(Value::as_i64);
+        let told = status("/status/deployedRelease/revision") == Some(release.revision.into())
+            && status("/status/observedGeneration") == self.cr.metadata.generation;
+        let objects = release.own.iter().flat_map(|own| &own.objects);
+        let mut keys = objects.map(|applied| applied.id.key());
+        told && keys.any(|key| self.context.children.is_catching_up(&key))
     }
 
     /// Whether the last status told the same failure: then no event repeats it.

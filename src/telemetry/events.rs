@@ -1,5 +1,9 @@
 //! Events on the custom resource, which `kubectl describe` shows.
 
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -12,12 +16,32 @@ use crate::reconcile::Context;
 /// The API server refuses longer notes.
 const LONGEST: usize = 1024;
 
-pub struct Events(Recorder);
+/// How long kube's recorder counts the same event up instead of writing another.
+const COUNTED_UP: Duration = Duration::from_secs(360);
+
+/// A recorder counts an event up whose reason it has seen, whatever the note: the second mistake would be told with the words
+/// of the first. So each note has a recorder of its own.
+pub struct Events {
+    client: Client,
+    reporter: Reporter,
+    recorders: Mutex<HashMap<String, (Instant, Recorder)>>,
+}
 
 impl Events {
     pub fn new(client: Client) -> Self {
         let reporter = Reporter { controller: "chartwright".into(), instance: std::env::var("HOSTNAME").ok() };
-        Events(Recorder::new(client, reporter))
+        Events { client, reporter, recorders: Mutex::default() }
+    }
+
+    fn recorder(&self, note: &str) -> Recorder {
+        let now = Instant::now();
+        // A poisoned lock still holds recorders.
+        let mut recorders = self.recorders.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        recorders.retain(|_, (used, _)| now.duration_since(*used) < COUNTED_UP);
+        let new = || (now, Recorder::new(self.client.clone(), self.reporter.clone()));
+        let (used, recorder) = recorders.entry(note.to_owned()).or_insert_with(new);
+        *used = now;
+        recorder.clone()
     }
 
     /// Something that a person should look at. An event that cannot be written is only logged: the condition says the
@@ -39,29 +63,19 @@ impl Events {
             name: Some(format!("{}.{}", kind.resource.plural, kind.resource.group)),
             ..Default::default()
         };
-        self.send(EventType::Warning, &reference, "BrokenChart", "Load", message).await;
-    }
-
-    /// A value of the spec that has no effect. One event per key: events of one reason and action are counted as one.
-    pub async fn overridden(&self, cr: &DynamicObject, context: &Context, key: &str, message: &str) {
-        let regarding = cr.object_ref(&context.primary.resource);
-        self.send(EventType::Warning, &regarding, "OverrideValuesInUse", &format!("Override {key}"), message).await;
+        self.send(EventType::Warning, &reference, "BrokenChart", message).await;
     }
 
     async fn publish(&self, type_: EventType, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
-        self.send(type_, &cr.object_ref(&context.primary.resource), reason, "Reconcile", message).await;
+        self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
     }
 
-    async fn send(&self, type_: EventType, regarding: &ObjectReference, reason: &str, action: &str, message: &str) {
-        let event = Event {
-            type_,
-            reason: reason.into(),
-            note: Some(shortened(message)),
-            // The API server refuses longer ones.
-            action: action.chars().take(128).collect(),
-            secondary: None,
-        };
-        if let Err(error) = self.0.publish(&event, regarding).await {
+    async fn send(&self, type_: EventType, regarding: &ObjectReference, reason: &str, message: &str) {
+        let note = shortened(message);
+        let recorder = self.recorder(&note);
+        let event =
+            Event { type_, reason: reason.into(), note: Some(note), action: "Reconcile".into(), secondary: None };
+        if let Err(error) = recorder.publish(&event, regarding).await {
             tracing::warn!(reason, "cannot write an event: {}", sentence(&error));
         }
     }
