@@ -11,7 +11,7 @@ use futures::channel::mpsc::UnboundedSender;
 use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
-use kube::api::{Api, DynamicObject, PartialObjectMeta};
+use kube::api::{Api, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
 use kube::runtime::reflector::ObjectRef;
@@ -160,7 +160,7 @@ impl Children {
                 watch.follow(events, stop).await;
             } else {
                 let api: Api<DynamicObject> = Api::all_with(client, &resource);
-                let events = watcher(api, config).map_ok(|event| event_of(event, whole));
+                let events = watcher(api, config).map_ok(|event| event_of(event, |object| whole(object, &resource)));
                 watch.follow(events, stop).await;
             }
         }
@@ -191,8 +191,10 @@ fn event_of<K>(event: watcher::Event<K>, read: impl Fn(K) -> (ObjectMeta, Option
     }
 }
 
-fn whole(object: DynamicObject) -> (ObjectMeta, Option<Health>) {
+fn whole(mut object: DynamicObject, resource: &ApiResource) -> (ObjectMeta, Option<Health>) {
     let metadata = object.metadata.clone();
+    // The items of a list come without it, and without a kind nothing can be judged.
+    object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     let value = serde_json::to_value(object).unwrap_or(Value::Null);
     (metadata, Some(health::of(&value, Timestamp::now())))
 }
