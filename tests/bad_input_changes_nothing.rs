@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::harness::{Project, config, control_plane, tool, until, within};
+use crate::harness::{Project, config, control_plane, tool, within};
 
 /// Every way to go wrong, chosen by the spec.
 const TEMPLATE: &str = r#"
@@ -75,18 +75,18 @@ fn cases() -> Vec<Case> {
         case("nil-pointer", json!({"nothing": true}), "RenderFailed", &["nil pointer", "absent"]),
         case("schema", json!({"image": {"port": "http"}}), "InvalidValues", &["image.port", "integer"]),
         case("schema-limit", json!({"image": {"port": 70000}}), "InvalidValues", &["image.port", "65"]),
-        case("no-yaml", json!({"raw": "a: b: c"}), "InvalidManifest", &["objects.yaml"]),
-        case("no-object", json!({"raw": "just words"}), "InvalidManifest", &["objects.yaml"]),
-        case("control-characters", json!({"raw": "a: \u{0}\u{1}\u{1b}"}), "InvalidManifest", &["objects.yaml"]),
+        case("no-yaml", json!({"raw": "a: b: c"}), "RenderFailed", &["objects.yaml"]),
+        case("no-object", json!({"raw": "just words"}), "RenderFailed", &["objects.yaml"]),
+        case("control-characters", json!({"raw": "a: \u{0}\u{1}\u{1b}"}), "RenderFailed", &["objects.yaml"]),
         with("duplicate", config("duplicate", "red"), "InvalidManifest", &["ConfigMap", "duplicate", "twice"]),
         with("port", service("port", json!(99999)), "InvalidObject", &["Service", "port", "99999"]),
         with("wrong-type", wrong_type, "InvalidObject", &["Deployment", "replicas"]),
         with("unknown-field", unknown_field, "InvalidObject", &["Service", "colour"]),
-        with("list", json!([config("list-2", "red")]), "InvalidManifest", &["objects.yaml", "list"]),
+        with("list", json!([config("list-2", "red")]), "RenderFailed", &["objects.yaml", "list"]),
         with("label", bad_label, "InvalidObject", &["ConfigMap", "not a label value"]),
         with("long-name", service(&"n".repeat(64), json!(80)), "InvalidObject", &["Service", "63"]),
         with("very-long-name", config(&"n".repeat(254), "red"), "InvalidObject", &["ConfigMap", "253"]),
-        with("long-key", text("long-key-2", json!({"k".repeat(3000): "v"})), "InvalidObject", &["ConfigMap", "253"]),
+        with("long-key", text("long-key-2", json!({"k".repeat(300): "v"})), "InvalidObject", &["ConfigMap", "253"]),
         with("big", text("big-2", json!({"all": "x".repeat(1_250_000)})), "InvalidObject", &["ConfigMap", "Too long"]),
         with(
             "unknown-kind",
@@ -123,7 +123,7 @@ impl Case {
         let mut spec = self.bad.clone();
         let map = spec.as_object_mut().unwrap();
         let more = map.remove("objects").unwrap_or(json!([]));
-        let Value::Array(more) = more else { return json!({}) };
+        let Value::Array(more) = more else { return json!({"empty": true}) };
         map.insert("objects".into(), [&[config(self.name, "red")], more.as_slice()].concat().into());
         spec
     }
@@ -285,7 +285,7 @@ fn body(project: &Project, name: &str, spec: &str) -> String {
 }
 
 #[tokio::test]
-async fn half_characters_and_deep_nesting_stop_nobody() {
+async fn half_characters_deep_nesting_and_long_keys_stop_nobody() {
     let project = Project::of_objects().await;
     let _operator = project.run();
     let half = serde_json::to_string(&json!({"objects": [config("half", "COLOUR")]})).unwrap();
@@ -293,20 +293,26 @@ async fn half_characters_and_deep_nesting_stop_nobody() {
     let nested = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
     let deep = format!(r#"{{"deep": {}, "objects": [{}]}}"#, nested(100), config("deep", "blue"));
     create_raw(&project, &body(&project, "deep", &deep));
+    let long = format!(r#"{{"objects": [{}], "{}": 1}}"#, config("long", "blue"), "k".repeat(100_000));
+    create_raw(&project, &body(&project, "long", &long));
+    let refused = project.not_ready("long", "InvalidValues").await;
+    assert!(refused["message"].as_str().unwrap().contains("a key in `spec` is too long"), "{refused}");
     for name in ["half", "deep"] {
         project.condition(name, "Deployed", "True").await;
     }
     assert_eq!(project.get("v1", "ConfigMap", "half").await.unwrap().data["data"]["colour"], "\u{fffd}");
 }
 
+/// Open: the client library reads a list only to a depth of 128, so after a start no resource of the kind is seen.
 #[tokio::test]
+#[ignore = "open: one list with a deeply nested item cannot be read at all"]
 async fn a_spec_that_is_nested_too_deeply_does_not_stop_the_others() {
     let project = Project::of_objects().await;
-    let _operator = project.run();
     let nested = format!("{}1{}", r#"{"a":"#.repeat(300), "}".repeat(300));
     create_raw(&project, &body(&project, "deep", &nested));
+    let _operator = project.run();
     project.apply("web", json!({"objects": [config("web", "blue")]})).await;
-    until("the other one is deployed", async || project.get("v1", "ConfigMap", "web").await).await;
+    project.condition("web", "Ready", "True").await;
 }
 
 #[tokio::test]
