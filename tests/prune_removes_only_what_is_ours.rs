@@ -255,6 +255,8 @@ async fn a_kind_that_has_gone_holds_up_neither_an_upgrade_nor_the_end() {
         .await;
     project.deployed("leaves").await;
     remove_definition(&project, &definition).await;
+    let missing = project.not_ready("web", "UnknownKind").await;
+    assert!(missing["message"].as_str().unwrap().contains("Widget"), "{missing}");
     drop_all(&project).await;
     project.condition("web", "Ready", "True").await;
     project.delete("leaves").await;
