@@ -82,7 +82,7 @@ fn cases() -> Vec<Case> {
         with("port", service("port", json!(99999)), "InvalidObject", &["Service", "port", "99999"]),
         with("wrong-type", wrong_type, "InvalidObject", &["Deployment", "replicas"]),
         with("unknown-field", unknown_field, "InvalidObject", &["Service", "colour"]),
-        with("list", json!([config("list-2", "red")]), "RenderFailed", &["objects.yaml", "list"]),
+        with("list", json!([config("list-2", "red")]), "RenderFailed", &["objects.yaml", "array"]),
         with("label", bad_label, "InvalidObject", &["ConfigMap", "not a label value"]),
         with("long-name", service(&"n".repeat(64), json!(80)), "InvalidObject", &["Service", "63"]),
         with("very-long-name", config(&"n".repeat(254), "red"), "InvalidObject", &["ConfigMap", "253"]),

@@ -6,6 +6,7 @@ mod harness;
 mod a_custom_resource_becomes_objects;
 mod a_wrong_start_ends_in_one_clear_line;
 mod bad_input_changes_nothing;
+mod deletion_leaves_nothing_behind;
 mod helm_sees_our_releases;
 mod hooks_are_never_ordinary_objects;
 mod prune_removes_only_what_is_ours;
