@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,6 +24,31 @@ pub struct Args {
     /// The helm program, version 3 or 4 [default: `helm` on PATH]
     #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
     pub helm: Option<PathBuf>,
+    /// How long helm may take for one render, as in 90s or 1m30s; a plain number is seconds
+    #[arg(long, value_name = "DURATION", env = "CHARTWRIGHT_RENDER_TIMEOUT", default_value = "60s", value_parser = duration)]
+    pub render_timeout: Duration,
+}
+
+/// Reads a duration as Go writes it, in whole units.
+fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, u64); 4] = [("ms", 1), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let wrong = || format!("{text:?} is no duration; write it as in 90s or 1m30s");
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        let number: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+        rest = &rest[digits..];
+        let bare = rest.is_empty() && digits == text.len();
+        let (unit, millis) = UNITS
+            .into_iter()
+            .find(|(unit, _)| rest.starts_with(unit))
+            .or(bare.then_some(("", 1_000)))
+            .ok_or_else(wrong)?;
+        rest = &rest[unit.len()..];
+        total = number.checked_mul(millis).and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+    }
+    if total == 0 { Err(wrong()) } else { Ok(Duration::from_millis(total)) }
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -33,7 +59,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
     }
-    let helm = Helm::find(args.helm.as_deref()).await?;
+    let mut helm = Helm::find(args.helm.as_deref()).await?;
+    helm.limits.time = args.render_timeout;
     let cluster = cluster::connect().await?;
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);
@@ -65,4 +92,19 @@ fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output 
         }
         stop.cancel();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, millis) in [("2", 2_000), ("90s", 90_000), ("1m30s", 90_000), ("500ms", 500), ("1h", 3_600_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "0", "s", "1x", "1m30", "-1s", "99999999999999999999", "18446744073709551615h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
 }
