@@ -131,6 +131,16 @@ impl Project {
         project
     }
 
+    /// One more kind of the same group, made by the same chart.
+    pub async fn with_kind(&self, kind: &str) -> ApiResource {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
+        install_crd(&self.client, &resource).await;
+        let watches = std::fs::read_to_string(self.dir().join("watches.yaml")).expect("a file");
+        let more = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", resource.group);
+        self.file("watches.yaml", &(watches + &more));
+        resource
+    }
+
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
