@@ -73,19 +73,19 @@ impl Calls {
 
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<DynamicObject>, Error> {
         let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
-        self.within(api.get_opt(&id.name)).await
+        absent_if_not_found(self.within(api.get(&id.name)).await)
     }
 
     pub async fn metadata(&self, kind: &Kind, id: &ObjectId) -> Result<Option<ObjectMeta>, Error> {
         let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, id.namespace.as_deref());
-        Ok(self.within(api.get_opt(&id.name)).await?.map(|object| object.metadata))
+        Ok(absent_if_not_found(self.within(api.get(&id.name)).await)?.map(|object| object.metadata))
     }
 
     /// Metadata of everything with a label, in one namespace or in all.
     pub async fn list(&self, kind: &Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<ObjectMeta>, Error> {
         let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, namespace);
-        let list = self.within(api.list(&ListParams::default().labels(selector))).await?;
-        Ok(list.items.into_iter().map(|object| object.metadata).collect())
+        let list = absent_if_not_found(self.within(api.list(&ListParams::default().labels(selector))).await)?;
+        Ok(list.into_iter().flat_map(|list| list.items).map(|object| object.metadata).collect())
     }
 
     /// Deletes this very object and no other that took its name. Already gone is as good.
@@ -127,5 +127,13 @@ impl Calls {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
             None => Api::all_with(self.client.clone(), &kind.resource),
         }
+    }
+}
+
+/// A kind whose CRD went is answered with 404 too, but without the reason that kube's own `get_opt` looks for.
+fn absent_if_not_found<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
+    match answer {
+        Err(Error::Api(status)) if status.code == 404 => Ok(None),
+        answer => answer.map(Some),
     }
 }

@@ -91,6 +91,7 @@ pub fn of_kube(error: &kube::Error) -> Category {
     let kube::Error::Api(status) = error else { return Category::Unreachable };
     match status.code {
         401 | 403 => Category::Forbidden,
+        404 if is_unknown_kind(&status.message) => Category::UnknownKind,
         404 => Category::Missing,
         // The server says `field is immutable`; a Job's template says it in a longer sentence that ends so too.
         422 if status.message.contains("field is immutable") => Category::ImmutableField,
@@ -106,9 +107,17 @@ pub fn of_kube(error: &kube::Error) -> Category {
     }
 }
 
+/// What the API server says of a path that it does not serve, such as that of a kind whose CRD went.
+fn is_unknown_kind(message: &str) -> bool {
+    message.trim() == "404 page not found"
+}
+
 /// The sentence in an API server's answer, without the client's wrapping.
 pub fn sentence(error: &kube::Error) -> String {
     match error {
+        kube::Error::Api(status) if is_unknown_kind(&status.message) => {
+            "the API server does not know this kind any more; install what brings it, or check the chart".to_owned()
+        }
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Service(source) => innermost(source.as_ref()),
         other => other.to_string(),

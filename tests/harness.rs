@@ -10,6 +10,7 @@
 
 pub mod life;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
@@ -17,8 +18,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
 use kube::{Client, Config};
 use lab::ControlPlane;
@@ -43,14 +46,28 @@ pub async fn client() -> Client {
 }
 
 /// Polls until there is an answer; fails with `what` after half a minute.
-pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
+    until_within(PATIENCE, what, look).await
+}
+
+pub async fn until_within<T>(patience: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = look().await {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?}, but it did not happen: {what}");
+        assert!(Instant::now() < deadline, "waited {patience:?}, but it did not happen: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// What `look` sees stays the same for a while.
+pub async fn stays<T: PartialEq + std::fmt::Debug>(how_long: Duration, what: &str, mut look: impl AsyncFnMut() -> T) {
+    let first = look().await;
+    let deadline = Instant::now() + how_long;
+    while Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(look().await, first, "{what}");
     }
 }
 
@@ -63,6 +80,23 @@ pub fn chartwright() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chartwright"));
     command.env_clear().stdin(Stdio::null());
     command
+}
+
+/// A ConfigMap for [`Project::of_objects`].
+pub fn config(name: &str, colour: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"colour": colour}})
+}
+
+/// The same with annotations.
+pub fn annotated(mut object: Value, annotations: Value) -> Value {
+    object["metadata"]["annotations"] = annotations;
+    object
+}
+
+/// The same in another namespace.
+pub fn within(namespace: &str, mut object: Value) -> Value {
+    object["metadata"]["namespace"] = namespace.into();
+    object
 }
 
 /// An operator project with one kind, in a namespace and an API group of its own.
@@ -116,6 +150,23 @@ impl Project {
         project
     }
 
+    /// A project whose chart renders the objects that the spec lists.
+    pub async fn of_objects() -> Self {
+        let project = Project::new("App").await;
+        project.template("objects.yaml", "{{ range .Values.objects }}\n---\n{{ toYaml . }}\n{{ end }}");
+        project
+    }
+
+    /// One more kind of the same group, made by the same chart.
+    pub async fn with_kind(&self, kind: &str) -> ApiResource {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
+        install_crd(&self.client, &resource, self.scope).await;
+        let watches = std::fs::read_to_string(self.dir().join("watches.yaml")).expect("a file");
+        let more = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", resource.group);
+        self.file("watches.yaml", &(watches + &more));
+        resource
+    }
+
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -136,7 +187,34 @@ impl Project {
     }
 
     pub fn run_with(&self, helm: &str) -> Operator {
-        Operator::start_in(&self.namespace, self.dir(), helm)
+        self.launch().helm(tool(helm)).start()
+    }
+
+    /// An operator that is about to start, with helm 4 and the rights of an administrator.
+    pub fn launch(&self) -> Launch<'_> {
+        Launch { project: self, helm: tool("helm4"), args: vec![], groups: vec!["system:masters"] }
+    }
+
+    /// The user that this project's operator is for the API server.
+    pub fn user(&self) -> String {
+        format!("operator-of-{}", self.namespace)
+    }
+
+    /// What this project's operator asked the API server since then, as `<verb> <path>`.
+    pub fn calls_since(&self, since: Timestamp) -> Vec<String> {
+        let log = std::fs::read_to_string(control_plane().audit_log()).expect("an audit log");
+        let user = self.user();
+        let mut seen = HashSet::new();
+        let lines = log.lines().filter(|line| line.contains(&user));
+        let calls = lines.filter_map(|line| {
+            let call: Value = serde_json::from_str(line).ok()?;
+            let at: Timestamp = call["requestReceivedTimestamp"].as_str()?.parse().ok()?;
+            let is_meant = call["impersonatedUser"]["username"] == user.as_str() && at >= since;
+            // A watch has a line when it starts and one when it ends.
+            (is_meant && seen.insert(call["auditID"].to_string()))
+                .then(|| format!("{} {}", call["verb"], call["requestURI"]).replace('"', ""))
+        });
+        calls.collect()
     }
 
     pub fn crs(&self) -> Api<DynamicObject> {
@@ -186,6 +264,13 @@ impl Project {
         self.crs().patch(name, &params, &Patch::Apply(cr)).await.expect("the custom resource is applied")
     }
 
+    /// Sets an annotation of a custom resource.
+    pub async fn annotate(&self, name: &str, key: &str, value: &str) {
+        let patch = json!({"metadata": {"annotations": {key: value}}});
+        let patched = self.crs().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.expect("the custom resource is annotated");
+    }
+
     /// An object of the project's namespace, if it is there.
     pub async fn get(&self, api_version: &str, kind: &str, name: &str) -> Option<DynamicObject> {
         self.find(api_version, kind, Some(&self.namespace), name).await
@@ -199,21 +284,101 @@ impl Project {
         namespace: Option<&str>,
         name: &str,
     ) -> Option<DynamicObject> {
+        self.objects(api_version, kind, namespace).get_opt(name).await.expect("the API server answers")
+    }
+
+    /// The objects of a kind, in a namespace or of the whole cluster.
+    pub fn objects(&self, api_version: &str, kind: &str, namespace: Option<&str>) -> Api<DynamicObject> {
         let (group, version) = chartwright::object::split_api_version(api_version);
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        let api: Api<DynamicObject> = match namespace {
+        match namespace {
             Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
             None => Api::all_with(self.client.clone(), &resource),
-        };
-        api.get_opt(name).await.expect("the API server answers")
+        }
+    }
+
+    pub fn configs(&self) -> Api<DynamicObject> {
+        self.objects("v1", "ConfigMap", Some(&self.namespace))
+    }
+
+    /// Creates an object as somebody who is not the operator. It says itself where it belongs.
+    pub async fn create(&self, object: Value) -> DynamicObject {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let (api_version, kind) = (text("/apiVersion").expect("a version"), text("/kind").expect("a kind"));
+        let api = self.objects(&api_version, &kind, text("/metadata/namespace").as_deref());
+        let object = serde_json::from_value(object).expect("an object");
+        api.create(&PostParams::default(), &object).await.expect("the object is created")
+    }
+
+    /// One more namespace, which the project's name begins.
+    pub async fn another_namespace(&self, suffix: &str) -> String {
+        let name = format!("{}-{suffix}", self.namespace);
+        self.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})).await;
+        name
+    }
+
+    /// How often events with this reason were told about a custom resource, and what they say.
+    pub async fn events(&self, cr: &str, reason: &str) -> Vec<(i32, String)> {
+        let api: Api<Event> = Api::namespaced(self.client.clone(), &self.namespace);
+        let events = api.list(&ListParams::default()).await.expect("the API server answers").items;
+        let about = |event: &Event| event.regarding.as_ref().is_some_and(|it| it.name.as_deref() == Some(cr));
+        let meant = events.into_iter().filter(|event| about(event) && event.reason.as_deref() == Some(reason));
+        meant.map(|event| (event.series.map_or(1, |it| it.count), event.note.unwrap_or_default())).collect()
+    }
+
+    /// The condition Ready=False with this reason.
+    pub async fn not_ready(&self, name: &str, reason: &str) -> Value {
+        self.told(name, &format!("Ready=False with the reason {reason}"), |status| {
+            find_condition(status, "Ready").filter(|it| it["status"] == "False" && it["reason"] == reason)
+        })
+        .await
+    }
+
+    /// What a custom resource's status says at last; when it does not, the status is shown.
+    pub async fn told<T>(&self, name: &str, what: &str, look: impl Fn(&Value) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status(name).await;
+            if let Some(found) = look(&status) {
+                return found;
+            }
+            let shown = format!("{:#}", json!([status["conditions"], status["objects"]]));
+            assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {name}: {what}; it says {shown}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    pub async fn status(&self, name: &str) -> Value {
+        let cr = self.crs().get(name).await.expect("the custom resource exists");
+        cr.data.get("status").cloned().unwrap_or_default()
+    }
+
+    /// Waits until the spec as it is now is in the cluster.
+    pub async fn deployed(&self, name: &str) {
+        let generation = json!(self.crs().get(name).await.expect("the custom resource exists").metadata.generation);
+        self.told(name, &format!("generation {generation} is deployed"), |status| {
+            let failed = find_condition(status, "ReleaseFailed")?;
+            (generation == status["observedGeneration"] && failed["status"] == "False").then_some(())
+        })
+        .await;
+    }
+
+    /// Deletes a custom resource, without waiting.
+    pub async fn delete(&self, name: &str) {
+        self.crs().delete(name, &DeleteParams::default()).await.expect("the custom resource is deleted");
+    }
+
+    pub async fn gone(&self, name: &str) {
+        until(&format!("the custom resource {name} is gone"), async || {
+            self.crs().get_opt(name).await.expect("the API server answers").is_none().then_some(())
+        })
+        .await;
     }
 
     /// A condition of a custom resource, once it has the wanted status.
     pub async fn condition(&self, name: &str, kind: &str, status: &str) -> Value {
-        until(&format!("{name} has the condition {kind}={status}"), async || {
-            let cr = self.crs().get(name).await.expect("the custom resource exists");
-            let conditions = cr.data.pointer("/status/conditions")?.as_array()?.clone();
-            conditions.into_iter().find(|condition| condition["type"] == kind && condition["status"] == status)
+        self.told(name, &format!("{kind}={status}"), |all| {
+            find_condition(all, kind).filter(|it| it["status"] == status)
         })
         .await
     }
@@ -234,6 +399,10 @@ fn copy_dir(from: &Path, to: &Path) {
             false => drop(std::fs::copy(entry.path(), target).expect("a copy")),
         }
     }
+}
+
+fn find_condition(status: &Value, kind: &str) -> Option<Value> {
+    status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind).cloned()
 }
 
 async fn install_crd(client: &Client, resource: &ApiResource, scope: Scope) {
@@ -274,26 +443,64 @@ pub struct Operator {
     log: tempfile::NamedTempFile,
 }
 
-impl Operator {
-    /// Starts one that takes `namespace` for its own.
-    pub fn start_in(namespace: &str, dir: &Path, helm: &str) -> Self {
+/// How an operator is started.
+pub struct Launch<'a> {
+    project: &'a Project,
+    helm: PathBuf,
+    args: Vec<&'static str>,
+    groups: Vec<&'static str>,
+}
+
+impl Launch<'_> {
+    pub fn helm(self, helm: PathBuf) -> Self {
+        Launch { helm, ..self }
+    }
+
+    pub fn args(self, args: &[&'static str]) -> Self {
+        Launch { args: args.to_vec(), ..self }
+    }
+
+    /// Without an administrator's rights: it may do what the project's user is given.
+    pub fn limited(self) -> Self {
+        Launch { groups: vec!["system:authenticated"], ..self }
+    }
+
+    pub fn start(self) -> Operator {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
         // Guarded: it must not outlive a killed test runner.
         let process = lab::guard::command(env!("CARGO_BIN_EXE_chartwright"))
             .expect("the lab program")
             .arg("run")
+            .args(&self.args)
             .env_clear()
-            .env("KUBECONFIG", control_plane().kubeconfig())
-            .env("CHARTWRIGHT_HELM", tool(helm))
-            .env("POD_NAMESPACE", namespace)
-            .current_dir(dir)
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("CHARTWRIGHT_HELM", self.helm)
+            .env("POD_NAMESPACE", &self.project.namespace)
+            .current_dir(self.project.dir())
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file"))
             .stderr(file)
             .spawn()
             .expect("the operator starts");
         Operator { process, log }
+    }
+
+    /// The administrator's, under the name of the project's user, so that the audit log tells operators apart.
+    fn kubeconfig(&self) -> PathBuf {
+        let text = std::fs::read_to_string(control_plane().kubeconfig()).expect("a kubeconfig");
+        let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
+        let user = &mut config["users"][0]["user"];
+        (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
+        let path = self.project.dir().join("kubeconfig");
+        std::fs::write(&path, config.to_string()).expect("a file");
+        path
+    }
+}
+
+impl Operator {
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }
 }
 
@@ -303,7 +510,7 @@ impl Drop for Operator {
         let _ = self.process.kill();
         let _ = self.process.wait();
         if std::thread::panicking() {
-            eprintln!("the operator's log:\n{}", std::fs::read_to_string(self.log.path()).unwrap_or_default());
+            eprintln!("the operator's log:\n{}", self.log());
         }
     }
 }

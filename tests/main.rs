@@ -5,12 +5,18 @@ mod harness;
 
 mod a_changed_chart_upgrades;
 mod a_custom_resource_becomes_objects;
+mod a_hanging_helm_stops_nobody;
 mod a_wrong_start_ends_in_one_clear_line;
+mod bad_input_changes_nothing;
+mod deletion_leaves_nothing_behind;
 mod every_chart_lives_and_dies;
 mod helm_renders_what_a_person_expects;
 mod helm_sees_our_releases;
 mod hooks_are_never_ordinary_objects;
+mod nobody_elses_objects_are_taken;
+mod prune_removes_only_what_is_ours;
 mod the_docs_are_true;
 mod the_lab_behaves_like_a_cluster;
 mod the_sample_operator_works;
+mod the_status_tells_why;
 mod yaml_is_read_as_kubernetes_reads_it;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,13 +24,24 @@ pub struct Args {
     /// The helm program, version 3 or 4 [default: `helm` on PATH]
     #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
     pub helm: Option<PathBuf>,
+    /// How long helm may take for one render, as in 90s or 1m30s
+    #[arg(long, value_name = "DURATION", env = "CHARTWRIGHT_RENDER_TIMEOUT", default_value = "60s", value_parser = duration)]
+    pub render_timeout: Duration,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    match watches::duration::parse(text) {
+        Ok(duration) if duration.is_zero() => Err("helm needs some time".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
 }
 
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::logs::start();
     let here = std::env::current_dir().context("cannot find the working directory")?;
-    let helm = Helm::find(args.helm.as_deref()).await?;
+    let mut helm = Helm::find(args.helm.as_deref()).await?;
+    helm.limits.time = args.render_timeout;
     let watches = watches::load(&args.watches_file, &here, &helm).await?;
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
@@ -68,4 +80,19 @@ fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output 
         }
         stop.cancel();
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_as_go_writes_them() {
+        for (text, millis) in [("2", 2_000), ("90s", 90_000), ("1m30s", 90_000), ("500ms", 500), ("1h", 3_600_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "0", "s", "1x", "1m30", "-1s", "99999999999999999999", "18446744073709551615h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
 }

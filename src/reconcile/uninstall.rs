@@ -63,10 +63,14 @@ impl Subject<'_> {
             kinds: &kinds,
             calls: &self.context.calls,
         };
-        let objects = match history.is_empty() {
-            true => leaving.find(&self.contents()).await?,
-            false => recorded,
-        };
+        let mut objects = recorded;
+        if history.deployed().is_none() {
+            // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
+            let found = leaving.find(&self.contents()).await?;
+            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
+            let new: Vec<_> = found.into_iter().filter(is_new).collect();
+            objects.extend(new);
+        }
         let pruned = leaving.remove(objects.clone()).await?;
         if self.is_asked("helm.sdk.operatorframework.io/uninstall-wait") {
             let remaining = leaving.remaining(&objects, &pruned.kept).await?;
