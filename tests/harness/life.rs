@@ -88,7 +88,9 @@ impl<'a> Life<'a> {
         // The first look finds watches that know nothing yet; another follows when they do.
         until("the new operator looked twice", async || (self.looks() >= looks + 2).then_some(())).await;
         self.settled(None).await;
-        for (id, after) in self.objects().await {
+        let after = self.objects().await;
+        assert!(after.keys().eq(objects.keys()), "the restart left {:#?} of {:#?}", after.keys(), objects.keys());
+        for (id, after) in after {
             assert_eq!(written(&after), written(&objects[&id]), "the restart changed {id}");
         }
         assert_eq!(self.records().await, records, "the restart changed the records");
@@ -274,7 +276,6 @@ impl<'a> Life<'a> {
 
     /// The name and the status of each record: the last is deployed, all before are superseded.
     async fn check_records(&self) {
-        // The status may be written before the old revision is superseded.
         let records = self.records().await;
         let found: BTreeMap<_, _> = records
             .as_object()
