@@ -8,15 +8,16 @@ use futures::{FutureExt, StreamExt, stream};
 use k8s_openapi::jiff::Timestamp;
 use kube::Error;
 use kube::api::DynamicObject;
+use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use crate::calls::Calls;
-use crate::error::{Category, of_kube, sentence};
+use crate::error::{Category, of_kube};
 use crate::health::{self, Health, State};
 use crate::manifest::order::install_rank;
 use crate::object::ObjectId;
 use crate::plan::{Plan, Planned};
-use crate::preflight::{Preflight, shortened};
+use crate::preflight::{Preflight, complaint_about};
 use crate::release::Applied;
 
 /// How many objects of one rank are sent at once.
@@ -27,12 +28,14 @@ const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    #[error("{id}: {}", shortened(&sentence(error)))]
+    #[error("{id}: {}", complaint_about(id, error))]
     Refused { id: Box<ObjectId>, error: Error },
     #[error("{id} was not established within {} s", CRD_PATIENCE.as_secs())]
     NotEstablished { id: Box<ObjectId> },
     #[error("{id} is still being deleted; it is made again when it is gone")]
     StillThere { id: Box<ObjectId> },
+    #[error("{id} was to be made again, but somebody else made it meanwhile")]
+    Taken { id: Box<ObjectId> },
 }
 
 impl ApplyError {
@@ -40,7 +43,7 @@ impl ApplyError {
         match self {
             ApplyError::Refused { error, .. } => of_kube(error),
             ApplyError::NotEstablished { .. } => Category::ApplyFailed,
-            ApplyError::StillThere { .. } => Category::Waiting,
+            ApplyError::StillThere { .. } | ApplyError::Taken { .. } => Category::Waiting,
         }
     }
 
@@ -54,7 +57,7 @@ impl ApplyError {
 pub struct Progress {
     pub applied: Vec<Applied>,
     /// As the answers showed it, in the same order.
-    pub health: Vec<Health>,
+    pub answers: Vec<(ObjectMeta, Health)>,
     pub stopped_by: Option<ApplyError>,
 }
 
@@ -102,7 +105,7 @@ impl Progress {
         applied.generation = object.metadata.generation;
         self.applied.push(applied);
         let value = serde_json::to_value(&object).unwrap_or(Value::Null);
-        self.health.push(health::of(&value, Timestamp::now()));
+        self.answers.push((object.metadata, health::of(&value, Timestamp::now())));
     }
 }
 
@@ -125,8 +128,12 @@ async fn remove(planned: &Planned, id: &ObjectId, uid: &str, calls: &Calls) -> R
     calls.delete(&planned.kind, id, uid).await.map_err(|error| ApplyError::refused(planned, error))?;
     loop {
         let live = calls.metadata(&planned.kind, id).await.map_err(|error| ApplyError::refused(planned, error))?;
-        if live.is_none_or(|live| live.uid.as_deref() != Some(uid)) {
-            return Ok(());
+        match live {
+            None => return Ok(()),
+            Some(live) if live.uid.as_deref() != Some(uid) => {
+                return Err(ApplyError::Taken { id: Box::new(id.clone()) });
+            }
+            Some(_) => {}
         }
         if Instant::now() > deadline {
             return Err(ApplyError::StillThere { id: Box::new(id.clone()) });

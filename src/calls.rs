@@ -50,6 +50,10 @@ impl Calls {
         Calls { client, slots: Arc::new(Semaphore::new(SLOTS)) }
     }
 
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
     pub async fn dry_run(&self, planned: &Planned) -> Result<DryRun, Error> {
         let params = PatchParams { dry_run: true, ..PatchParams::apply(FIELD_MANAGER).force() };
         let object = self.patch(planned, params).await?;

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::discovery::Kind;
 use crate::health::{self, Health, State};
-use crate::object::{ObjectKey, split_api_version};
+use crate::object::{ObjectId, ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
 use crate::release::Applied;
 
@@ -57,6 +57,8 @@ pub struct Seen {
     pub uid: String,
     pub generation: Option<i64>,
     pub health: Health,
+    /// Grows with every change, across all objects of a cluster.
+    version: u64,
     parent: Option<ObjectRef<DynamicObject>>,
 }
 
@@ -76,6 +78,8 @@ struct Table {
     seen: HashMap<(Option<String>, String), Seen>,
     /// Collects a new list, which replaces the old one when it is complete.
     listing: Option<HashMap<(Option<String>, String), Seen>>,
+    /// The newest version that the watch has told of.
+    newest: u64,
 }
 
 /// The watches of one watched kind's objects.
@@ -128,20 +132,37 @@ impl Children {
         self.sight(key) == Sight::Unknown && locked(&self.started).contains(&kind)
     }
 
-    /// Takes over what an apply was answered: the watch would say the same a moment later.
-    pub fn learn(&self, applied: &Applied, health: &Health) {
+    /// Takes over what an apply was answered: the watch would say the same a moment later. What the watch knows better, an
+    /// object that changed or went since then, stays as the watch told it.
+    pub fn learn(&self, applied: &Applied, metadata: &ObjectMeta, health: &Health) {
         let key = applied.id.key();
-        let uid = applied.uid.clone().unwrap_or_default();
-        let seen = Seen { uid, generation: applied.generation, health: health.clone(), parent: None };
+        let seen = seen(metadata, Some(health.clone()), &self.owner);
         let mut tables = locked(&self.tables);
-        tables.entry((key.group, key.kind)).or_default().seen.insert((key.namespace, key.name), seen);
+        let table = tables.entry((key.group, key.kind)).or_default();
+        let known = match table.seen.get(&place(metadata)) {
+            Some(known) => known.version,
+            None if table.synced => table.newest,
+            None => 0,
+        };
+        if seen.version > known {
+            table.seen.insert(place(metadata), seen);
+        }
+    }
+
+    /// Whether the watch sees this very object with the marks of this custom resource.
+    pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &DynamicObject) -> bool {
+        let Sight::Present(seen) = self.sight(&id.key()) else { return false };
+        let owner = ObjectRef::from_obj_with(cr, self.owner.resource.clone());
+        seen.uid == uid
+            && seen.parent.is_some_and(|parent| (parent.name, parent.namespace) == (owner.name, owner.namespace))
     }
 
     /// Whether an object is not as the record says it was applied.
     pub fn has_drifted(&self, applied: &Applied) -> bool {
         match self.sight(&applied.id.key()) {
             Sight::Unknown => false,
-            Sight::Absent => true,
+            // What is meant to end may be cleaned up afterwards; to make it again would run it again.
+            Sight::Absent => !ends_by_itself(&applied.id),
             Sight::Present(seen) => {
                 Some(&seen.uid) != applied.uid.as_ref()
                     || (applied.generation.is_some() && seen.generation != applied.generation)
@@ -235,49 +256,78 @@ impl Watch {
             Change::ListStarts => table.listing = Some(HashMap::new()),
             Change::There(metadata, health, in_list) => self.note_object(table, metadata, health, in_list),
             Change::Gone(metadata) => {
+                table.newest = table.newest.max(version(&metadata));
                 table.seen.remove(&place(&metadata));
-                self.tell(parent(&metadata, &self.owner));
+                tell(&self.tell, parent(&metadata, &self.owner));
             }
             Change::ListEnds => {
                 if !std::mem::replace(&mut table.synced, true) {
                     // Whoever misses an object of this kind can see it only now.
                     let _ = self.tell_all.unbounded_send(());
                 }
-                let Some(listed) = table.listing.take() else { return };
-                // What is missing from a new list went while nobody watched.
-                let vanished = table.seen.iter().filter(|(place, _)| !listed.contains_key(*place));
-                vanished.for_each(|(_, seen)| self.tell(seen.parent.clone()));
+                let Some(mut listed) = table.listing.take() else { return };
+                let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
+                for (place, seen) in table.seen.drain() {
+                    match listed.contains_key(&place) {
+                        true => {}
+                        // Learned from an answer while the list was under way.
+                        false if seen.version > newest => drop(listed.insert(place, seen)),
+                        // What is missing from a new list went while nobody watched.
+                        false => tell(&self.tell, seen.parent),
+                    }
+                }
                 table.seen = listed;
+                table.newest = table.newest.max(newest);
             }
         }
     }
 
     fn note_object(&self, table: &mut Table, metadata: ObjectMeta, health: Option<Health>, in_list: bool) {
-        let seen = Seen {
-            uid: metadata.uid.clone().unwrap_or_default(),
-            generation: metadata.generation,
-            health: health.unwrap_or_else(|| Health::new(State::Current, "Exists", "it exists")),
-            parent: parent(&metadata, &self.owner),
-        };
-        let before = table.seen.insert(place(&metadata), seen.clone());
+        let place = place(&metadata);
+        let seen = seen(&metadata, health, &self.owner);
+        table.newest = table.newest.max(seen.version);
         if let (true, Some(listing)) = (in_list, &mut table.listing) {
-            listing.insert(place(&metadata), seen.clone());
+            listing.insert(place.clone(), seen.clone());
         }
+        if table.seen.get(&place).is_some_and(|known| known.version > seen.version) {
+            return;
+        }
+        let before = table.seen.insert(place, seen.clone());
         let is_news = before.is_none_or(|before| {
             (&before.uid, before.generation) != (&seen.uid, seen.generation)
                 || (before.health.state, &before.health.reason) != (seen.health.state, &seen.health.reason)
         });
         if is_news {
-            self.tell(seen.parent);
+            tell(&self.tell, seen.parent);
         }
     }
+}
 
-    fn tell(&self, parent: Option<ObjectRef<DynamicObject>>) {
-        if let Some(parent) = parent {
-            // The receiver is gone only when the operator stops.
-            let _ = self.tell.unbounded_send(parent);
-        }
+fn tell(listener: &UnboundedSender<ObjectRef<DynamicObject>>, parent: Option<ObjectRef<DynamicObject>>) {
+    if let Some(parent) = parent {
+        // The receiver is gone only when the operator stops.
+        let _ = listener.unbounded_send(parent);
     }
+}
+
+fn seen(metadata: &ObjectMeta, health: Option<Health>, owner: &Kind) -> Seen {
+    Seen {
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation: metadata.generation,
+        health: health.unwrap_or_else(|| Health::new(State::Current, "Exists", "it exists")),
+        version: version(metadata),
+        parent: parent(metadata, owner),
+    }
+}
+
+/// The API server promises that these can be compared as numbers.
+pub fn version(metadata: &ObjectMeta) -> u64 {
+    metadata.resource_version.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Jobs, and pods that nobody manages.
+pub fn ends_by_itself(id: &ObjectId) -> bool {
+    matches!((id.group.as_str(), id.kind.as_str()), ("batch", "Job") | ("", "Pod"))
 }
 
 fn place(metadata: &ObjectMeta) -> (Option<String>, String) {

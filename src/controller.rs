@@ -58,7 +58,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let chart = Arc::new(Live::new(watch.chart.clone(), operator.helm.clone()));
     let context = Arc::new(Context {
         events: Events::new(operator.client.clone()),
-        store: Store::new(operator.client.clone()),
+        store: Store::new(operator.calls.clone()),
         children: Children::new(operator.client.clone(), primary.clone(), tell, tell_all.clone(), stop.clone()),
         client: operator.client.clone(),
         helm: operator.helm,
@@ -92,7 +92,10 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let counted = attempts.clone();
     Controller::for_stream_with(resources, reader, resource)
         // What waits holds no slot, so there may be many at once; slots are counted where work is done.
-        .with_config(Config::default().concurrency(context.watch.max_concurrent.map_or(0, |max| max as u16)))
+        .with_config(
+            Config::default()
+                .concurrency(context.watch.max_concurrent.map_or(0, |max| u16::try_from(max).unwrap_or(u16::MAX))),
+        )
         .reconcile_on(told)
         .reconcile_all_on(told_all)
         .graceful_shutdown_on(stop.cancelled_owned())
@@ -101,7 +104,12 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
             move |cr, error, context| failed(cr, error, &context, &counted),
             context,
         )
-        .for_each(|_| async {})
+        .for_each(|result| async {
+            // Failures of reconciles are told where they happen; what is left are those of the watch itself.
+            if let Err(kube::runtime::controller::Error::QueueError(error)) = result {
+                tracing::warn!("the watch of custom resources broke; trying again: {error}");
+            }
+        })
         .await;
     reload.abort();
 }
@@ -194,7 +202,10 @@ fn failed(cr: Arc<DynamicObject>, error: &ReconcileError, context: &Context, att
     tracing::error!(kind, namespace, name, reason = category.as_str(), "{error}");
     match backoff(category.retry(), attempts.failed(&cr)) {
         Some(delay) => Action::requeue(jittered(delay, &cr.uid().unwrap_or_default())),
-        None => Action::await_change(),
+        None => match context.watch.reconcile_period.filter(|period| !period.is_zero()) {
+            Some(period) => Action::requeue(period),
+            None => Action::await_change(),
+        },
     }
 }
 

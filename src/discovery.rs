@@ -2,15 +2,18 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Discovery, Scope};
 
+use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
+use crate::object::ObjectId;
 
 /// What the API server offers, in the shape that `helm template` takes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities {
     pub kube_version: String,
     /// `apps/v1` and `apps/v1/Deployment`, as a real install lists them.
@@ -62,17 +65,28 @@ impl DiscoveryError {
 
 /// The last answer, shared by all.
 pub struct Cache {
-    client: Client,
-    last: RwLock<Arc<Kinds>>,
+    calls: Calls,
+    last: RwLock<(Instant, Arc<Kinds>)>,
+    /// Only one asks; the others wait for its answer.
+    asking: tokio::sync::Mutex<()>,
 }
 
+/// A kind that was missing a moment ago is not asked for again at once.
+const FRESH: Duration = Duration::from_secs(1);
+/// How old the capabilities of a render may be.
+const FRESH_FOR_RENDER: Duration = Duration::from_secs(30);
+
 impl Cache {
-    pub async fn new(client: Client) -> Result<Self, DiscoveryError> {
-        let kinds = discover(&client).await?;
-        Ok(Cache { client, last: RwLock::new(Arc::new(kinds)) })
+    pub async fn new(calls: Calls) -> Result<Self, DiscoveryError> {
+        let kinds = calls.within(discover(calls.client())).await?;
+        Ok(Cache { calls, last: RwLock::new((Instant::now(), Arc::new(kinds))), asking: Default::default() })
     }
 
     pub fn kinds(&self) -> Arc<Kinds> {
+        self.last().1
+    }
+
+    fn last(&self) -> (Instant, Arc<Kinds>) {
         // A poisoned lock still holds a whole answer: it is only ever replaced.
         self.last.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -80,21 +94,42 @@ impl Cache {
     /// Kinds that know all of these, if the API server does: asks again when one is missing.
     pub async fn kinds_with(&self, wanted: &[GroupVersionKind]) -> Result<Arc<Kinds>, DiscoveryError> {
         let kinds = self.kinds();
-        if wanted.iter().all(|gvk| kinds.get(gvk).is_some()) {
-            return Ok(kinds);
+        match wanted.iter().all(|gvk| kinds.get(gvk).is_some()) {
+            true => Ok(kinds),
+            false => self.younger_than(FRESH).await,
         }
-        self.refresh().await
     }
 
-    /// Asks again.
-    pub async fn refresh(&self) -> Result<Arc<Kinds>, DiscoveryError> {
-        let fresh = Arc::new(discover(&self.client).await?);
-        *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = fresh.clone();
+    /// Kinds that know all of these in any version: what was applied in a version that is gone can still be reached.
+    pub async fn kinds_of<'a>(
+        &self,
+        ids: impl Iterator<Item = &'a ObjectId> + Clone,
+    ) -> Result<Arc<Kinds>, DiscoveryError> {
+        let kinds = self.kinds();
+        match ids.clone().all(|id| kinds.any_version(&id.group, &id.kind).is_some()) {
+            true => Ok(kinds),
+            false => self.younger_than(FRESH).await,
+        }
+    }
+
+    /// For a render: a chart may ask what the cluster offers now.
+    pub async fn for_render(&self) -> Result<Arc<Kinds>, DiscoveryError> {
+        self.younger_than(FRESH_FOR_RENDER).await
+    }
+
+    async fn younger_than(&self, age: Duration) -> Result<Arc<Kinds>, DiscoveryError> {
+        let _one = self.asking.lock().await;
+        let (at, kinds) = self.last();
+        if at.elapsed() < age {
+            return Ok(kinds);
+        }
+        let fresh = Arc::new(self.calls.within(discover(self.calls.client())).await?);
+        *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = (Instant::now(), fresh.clone());
         Ok(fresh)
     }
 }
 
-async fn discover(client: &Client) -> Result<Kinds, DiscoveryError> {
+async fn discover(client: Client) -> Result<Kinds, kube::Error> {
     let version = client.apiserver_version().await?;
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
     let mut kinds = Kinds::default();

@@ -66,13 +66,19 @@ impl Category {
     pub fn retry(self) -> Retry {
         use Category::*;
         match self {
-            InvalidValues | InvalidChart | RenderFailed | InvalidManifest | InvalidObject | ImmutableField
-            | EmptyRender => Retry::Never,
-            // Somebody has to do something about these; they are looked at again from time to time.
-            UnknownKind | BelongsToAnother | RecordUnusable | Forbidden | Missing => Retry::Seldom,
+            InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender => Retry::Never,
+            // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
+            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | Forbidden | Missing => {
+                Retry::Seldom
+            }
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }
+    }
+
+    /// Whether a person has to change the spec or the chart.
+    pub fn needs_a_change(self) -> bool {
+        self.retry() == Retry::Never || matches!(self, Category::InvalidObject | Category::ImmutableField)
     }
 }
 

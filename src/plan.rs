@@ -49,8 +49,17 @@ pub struct Target<'a> {
 pub struct Planned {
     pub object: Object,
     pub kind: Kind,
-    /// Its namespace or its CRD comes with the same release: the API server cannot judge it before that is there.
-    pub needs_release: bool,
+    pub judged: Judged,
+}
+
+/// What can be asked about an object before the release is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judged {
+    Wholly,
+    /// Its namespace comes with the release. If that exists, the object may exist as well, and be somebody else's.
+    OwnerOnly,
+    /// Its CRD comes with the release.
+    Never,
 }
 
 #[derive(Debug, Default)]
@@ -102,7 +111,7 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     let mut plan = Plan::default();
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
-        plan.crds.push(Planned { object: object.without_nulls(), kind, needs_release: false });
+        plan.crds.push(Planned { object: object.without_nulls(), kind, judged: Judged::Wholly });
     }
     let mut seen = HashSet::new();
     for object in rendered.objects {
@@ -169,7 +178,12 @@ impl Brought {
         let unknown_yet = kinds.get(&object.gvk()).is_none();
         let object = marked(object, target, &kind);
         let new_namespace = object.namespace().is_some_and(|namespace| self.namespaces.contains(namespace));
-        Ok(Planned { object, kind, needs_release: unknown_yet || new_namespace })
+        let judged = match (unknown_yet, new_namespace) {
+            (true, _) => Judged::Never,
+            (false, true) => Judged::OwnerOnly,
+            (false, false) => Judged::Wholly,
+        };
+        Ok(Planned { object, kind, judged })
     }
 }
 

@@ -13,7 +13,8 @@ use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{Plan, Planned, Target};
+use crate::plan::{Judged, Plan, Planned, Target, is_kept};
+use crate::prune::holds_data;
 
 /// How many objects are asked about at once for one release.
 const AT_ONCE: usize = 8;
@@ -54,11 +55,12 @@ enum Found {
     Replace(String),
 }
 
-/// Asks about every object. `known` holds the UIDs that earlier revisions recorded.
+/// Asks about every object. `known` tells of an object with this UID whether it is certainly ours, so that its owner need
+/// not be asked for.
 pub async fn preflight(
     plan: &Plan,
     target: &Target<'_>,
-    known: &HashSet<String>,
+    known: &(dyn Fn(&ObjectId, &str) -> bool + Sync),
     allowed: Allowed,
     calls: &Calls,
 ) -> Result<Preflight, Rejected> {
@@ -66,7 +68,7 @@ pub async fn preflight(
     let questions: Vec<_> = plan
         .apply
         .iter()
-        .filter(|planned| !planned.needs_release)
+        .filter(|planned| planned.judged != Judged::Never)
         .map(|planned| async { (planned.object.id(), asker.ask(planned).await) }.boxed())
         .collect();
     let mut preflight = Preflight::default();
@@ -89,7 +91,7 @@ pub async fn preflight(
 /// One complaint about all: the first category, and the first few sentences.
 fn together(complaints: Vec<Rejected>) -> Rejected {
     // What could get better by itself must not hide what cannot, or it would be tried again for nothing.
-    let hopeless = complaints.iter().find(|complaint| complaint.category.retry() == crate::error::Retry::Never);
+    let hopeless = complaints.iter().find(|complaint| complaint.category.needs_a_change());
     let category = hopeless.unwrap_or(&complaints[0]).category;
     let shown: Vec<&str> = complaints.iter().take(SHOWN).map(|complaint| complaint.message.as_str()).collect();
     let mut message = shown.join("; ");
@@ -101,7 +103,7 @@ fn together(complaints: Vec<Rejected>) -> Rejected {
 
 struct Asker<'a> {
     target: &'a Target<'a>,
-    known: &'a HashSet<String>,
+    known: &'a (dyn Fn(&ObjectId, &str) -> bool + Sync),
     allowed: Allowed,
     calls: &'a Calls,
     brought: HashSet<String>,
@@ -110,6 +112,10 @@ struct Asker<'a> {
 impl Asker<'_> {
     async fn ask(&self, planned: &Planned) -> Result<Found, Rejected> {
         let id = planned.object.id();
+        if planned.judged == Judged::OwnerOnly {
+            self.check_owner(planned, &id).await?;
+            return Ok(Found::Unjudged);
+        }
         match self.calls.dry_run(planned).await {
             Ok(answer) if answer.is_new() => Ok(Found::New),
             Ok(answer) => {
@@ -118,7 +124,7 @@ impl Asker<'_> {
                     let message = format!("{id} is being deleted; waiting until it is gone");
                     return Err(Rejected { category: Category::Waiting, message });
                 }
-                if !self.known.contains(&uid) {
+                if !(self.known)(&id, &uid) {
                     self.check_owner(planned, &id).await?;
                 }
                 Ok(Found::Ours)
@@ -145,7 +151,8 @@ impl Asker<'_> {
 
     /// Whether an error speaks about the object or about something that is still to come.
     async fn weigh(&self, planned: &Planned, id: &ObjectId, error: Error) -> Result<Found, Rejected> {
-        if self.is_excused(id, &error) {
+        if self.is_excused(&error) {
+            self.check_owner(planned, id).await?;
             return Ok(Found::Unjudged);
         }
         let complaint = rejected(id, &error);
@@ -154,22 +161,34 @@ impl Asker<'_> {
         }
         // Immutable for us only if it is ours to change at all.
         self.check_owner(planned, id).await?;
+        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+        let Some(live) = live else { return Ok(Found::New) };
+        let annotations = live.annotations.as_ref();
+        let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
+        if kept || holds_data(id) {
+            // To make it again would lose what it holds, and nobody asked for that.
+            return Err(complaint);
+        }
         if !self.allowed.replace {
             let hint = "set the annotation helm.sdk.operatorframework.io/upgrade-force: \"true\" to delete it and make it again";
             return Err(Rejected { message: format!("{}; {hint}", complaint.message), ..complaint });
         }
-        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
-        Ok(live.and_then(|live| live.uid).map_or(Found::New, Found::Replace))
+        Ok(live.uid.map_or(Found::New, Found::Replace))
     }
 
-    fn is_excused(&self, id: &ObjectId, error: &Error) -> bool {
+    /// Whether an error may go away when the release's other parts are there.
+    fn is_excused(&self, error: &Error) -> bool {
         let Error::Api(status) = error else { return false };
         let message = &status.message;
+        // A refusal begins with the object's own name, which says nothing about what is missing.
+        let cause = message.split_once("is forbidden: ").map_or(message.as_str(), |(_, cause)| cause);
         match status.code {
             400 => message.contains("does not support dry run"),
+            // The webhook may be what this very release repairs.
+            500 | 503 | 504 => message.contains("failed calling webhook"),
             // A missing permission does not come with the release, even if it names something that does.
             403 if message.contains("User \"") => false,
-            403 | 404 => self.brought.iter().any(|name| *name != id.name && mentions(message, name)),
+            403 | 404 => self.brought.iter().any(|name| mentions(cause, name)),
             _ => false,
         }
     }
@@ -199,8 +218,18 @@ fn mentions(message: &str, name: &str) -> bool {
 }
 
 fn rejected(id: &ObjectId, error: &Error) -> Rejected {
-    let category = of_kube(error);
-    Rejected { category, message: format!("{id}: {}", shortened(&sentence(error))) }
+    Rejected { category: of_kube(error), message: format!("{id}: {}", complaint_about(id, error)) }
+}
+
+/// What the API server says about an object, short, and without a Secret's values.
+pub fn complaint_about(id: &ObjectId, error: &Error) -> String {
+    let sentence = sentence(error);
+    let is_secret = id.kind == "Secret" && id.group.is_empty();
+    let values = ["Invalid value:", ", got ", "Value:"].iter().filter_map(|mark| sentence.find(mark)).min();
+    match values.filter(|_| is_secret) {
+        Some(at) => format!("{} (value hidden)", sentence[..at].trim_end()),
+        None => shortened(&sentence),
+    }
 }
 
 fn belongs(message: String) -> Rejected {
@@ -208,7 +237,7 @@ fn belongs(message: String) -> Rejected {
 }
 
 /// The API server quotes whole objects when it refuses an immutable field.
-pub fn shortened(sentence: &str) -> String {
+fn shortened(sentence: &str) -> String {
     const LONGEST: usize = 600;
     match sentence.char_indices().nth(LONGEST) {
         None => sentence.to_owned(),
@@ -229,6 +258,24 @@ mod tests {
             r#"pods "p" is forbidden: error looking up service account default/web: serviceaccount "web" not found"#;
         assert!(mentions(message, "web"));
         assert!(!mentions(message, "we") && !mentions(message, "default-web"));
+    }
+
+    #[test]
+    fn a_secrets_value_is_not_in_the_complaint() {
+        let id = |kind: &str| ObjectId {
+            group: "".into(),
+            version: "v1".into(),
+            kind: kind.into(),
+            namespace: None,
+            name: "a".into(),
+        };
+        let status = kube::core::Status::failure(
+            "failed: .stringData.p: expected string, got &value.valueUnstructured{Value:1234}",
+            "x",
+        );
+        let error = Error::Api(Box::new(status.with_code(500)));
+        assert_eq!(complaint_about(&id("Secret"), &error), "failed: .stringData.p: expected string (value hidden)");
+        assert!(complaint_about(&id("ConfigMap"), &error).contains("1234"));
     }
 
     #[test]

@@ -74,7 +74,8 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     Verdict::Delete
 }
 
-fn holds_data(id: &ObjectId) -> bool {
+/// What goes with such an object cannot be had back.
+pub fn holds_data(id: &ObjectId) -> bool {
     matches!(
         (id.group.as_str(), id.kind.as_str()),
         ("", "Namespace" | "PersistentVolumeClaim") | ("apiextensions.k8s.io", "CustomResourceDefinition")

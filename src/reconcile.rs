@@ -8,6 +8,8 @@
 //! Nothing here holds a slot while it waits. What a stage decides is decided in that stage; this module only leads from one
 //! to the next.
 
+mod memory;
+mod report;
 mod rollout;
 mod subject;
 mod uninstall;
@@ -29,6 +31,7 @@ use crate::status::{Failure, Stage};
 use crate::uninstall::UninstallError;
 use crate::values::{Values, ValuesError};
 
+pub use memory::Memory;
 pub use subject::{Context, Subject};
 
 /// What to do after a reconcile that went well.
@@ -90,17 +93,19 @@ impl ReconcileError {
         }
     }
 
-    /// Whether the same input gives the same error whatever is in the cluster.
+    /// Whether the same input gives the same error again.
     fn depends_on_input_only(&self) -> bool {
         matches!(
             self.category(),
-            Category::InvalidValues | Category::RenderFailed | Category::InvalidManifest | Category::EmptyRender
+            Category::InvalidValues | Category::InvalidChart | Category::RenderFailed | Category::InvalidManifest
         )
     }
 }
 
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
 pub async fn reconcile(cr: &DynamicObject, context: &Context) -> Result<Next, ReconcileError> {
+    let Some(cr) = Subject::fresh(cr, context).await? else { return Ok(Next::Rest) };
+    let cr = cr.as_ref();
     let subject = Subject::of(cr, context);
     if cr.metadata.deletion_timestamp.is_some() {
         return subject.uninstall().await;
@@ -125,26 +130,39 @@ async fn deploy(subject: &Subject<'_>, history: &mut History) -> Result<Release,
     let values = Values::new(subject.cr.data.get("spec"), &subject.context.watch.overrides)?;
     let digest = subject.digest(&chart, &values);
     let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
-    if let Some(latest) = history.latest().filter(is_this) {
-        match latest.status {
-            Status::Deployed => return subject.heal(latest).await,
-            // A record has no crds/; they were made before it was written.
-            status if status.is_unfinished() => {
-                let rendered = manifest::read(&latest.manifest)?;
-                return subject.roll_out(latest.clone(), rendered, history).await;
-            }
-            _ => {}
-        }
+    match from_record(subject, history, is_this).await {
+        // A record has no crds/: if one of those went, only a render brings it back.
+        Some(Err(ReconcileError::Plan(PlanError::UnknownKind { .. }))) | None => {}
+        Some(result) => return result,
     }
-    if let Some(deployed) = history.deployed().filter(is_this) {
-        // A later revision did not finish, and the spec went back to the one before: its render is still the right one.
-        let (draft, rendered) = subject.again(deployed.clone(), history)?;
-        return subject.roll_out(draft, rendered, history).await;
-    }
-    subject.check_refusal(&digest)?;
-    let rendered = subject.render(&chart, &values, history).await?;
+    let rendered = subject.render(&chart, &values, &digest, history).await?;
     let draft = subject.draft(&chart, &values, digest, &rendered, history);
     subject.roll_out(draft, rendered, history).await
+}
+
+/// What can be done without a render, where a record holds one of the same input.
+async fn from_record(
+    subject: &Subject<'_>,
+    history: &History,
+    is_this: impl Fn(&&Release) -> bool,
+) -> Option<Result<Release, ReconcileError>> {
+    if let Some(latest) = history.latest().filter(&is_this) {
+        if latest.status == Status::Deployed {
+            return Some(subject.heal(latest).await);
+        }
+        if latest.status.is_unfinished() {
+            return Some(match manifest::read(&latest.manifest) {
+                Ok(rendered) => subject.roll_out(latest.clone(), rendered, history).await,
+                Err(error) => Err(error.into()),
+            });
+        }
+    }
+    // A later revision did not finish, and the spec went back to the one before: its render is still the right one.
+    let deployed = history.deployed().filter(&is_this)?;
+    Some(match subject.again(deployed.clone(), history) {
+        Ok((draft, rendered)) => subject.roll_out(draft, rendered, history).await,
+        Err(error) => Err(error),
+    })
 }
 
 /// Whether a render has something that this version does not do.

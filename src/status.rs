@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::{Category, Retry};
+use crate::error::Category;
 use crate::health::{self, Health, State};
 use crate::object::ObjectId;
 
@@ -85,6 +85,22 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     status
 }
 
+/// The status while the release goes and something is waited for, in operator-sdk's words.
+pub fn leaving(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
+    let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now };
+    conditions.set("Deployed", false, "UninstallSuccessful", message);
+    conditions.set("ReleaseFailed", false, "", "");
+    conditions.set("Irreconcilable", false, "", "");
+    conditions.set("Ready", false, "Uninstalling", message);
+    conditions.set("Reconciling", true, "Uninstalling", "");
+    conditions.set("Stalled", false, "", "");
+    status["conditions"] = Value::Array(conditions.list);
+    status["observedGeneration"] = json!(generation);
+    status
+}
+
 fn set_failure(conditions: &mut Conditions<'_>, failure: Option<&Failure>) {
     match failure {
         None => {
@@ -104,7 +120,7 @@ fn set_readiness(conditions: &mut Conditions<'_>, report: &Report<'_>) {
     if let Some(failure) = &report.failure {
         let reason = failure.category.as_str();
         conditions.set("Ready", false, reason, &failure.message);
-        let hopeless = failure.category.retry() == Retry::Never;
+        let hopeless = failure.category.needs_a_change();
         conditions.set(
             "Stalled",
             hopeless,

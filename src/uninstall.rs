@@ -92,9 +92,9 @@ impl Leaving<'_> {
     }
 
     /// Those that are still there.
-    pub async fn remaining(&self, objects: &[Applied], kept: &[ObjectId]) -> Result<Vec<ObjectId>, UninstallError> {
+    pub async fn remaining(&self, objects: &[Applied]) -> Result<Vec<ObjectId>, UninstallError> {
         let mut remaining = vec![];
-        for applied in objects.iter().filter(|applied| !kept.contains(&applied.id)) {
+        for applied in objects {
             let Some(kind) = self.kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
             let live = self.calls.metadata(&kind, &applied.id).await;
             let live = live.map_err(|error| UninstallError::List { kind: applied.id.kind.clone(), error })?;

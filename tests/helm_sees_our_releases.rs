@@ -2,6 +2,7 @@
 
 use std::process::{Command, Stdio};
 
+use chartwright::calls::Calls;
 use chartwright::object::ObjectId;
 use chartwright::release::{Applied, HookPhase, HookRecord, HookRun, Own, Release, Status, Store, StoreError, Stored};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -124,7 +125,7 @@ async fn record_all(project: &Project, store: &Store) {
 #[tokio::test]
 async fn helm_lists_and_shows_what_we_recorded() {
     let project = Project::new("App").await;
-    record_all(&project, &Store::new(project.client.clone())).await;
+    record_all(&project, &Store::new(Calls::new(project.client.clone()))).await;
     // Helm 4 lists everything and has no such flag.
     for (program, list) in [("helm3", &["list", "--all"][..]), ("helm4", &["list"])] {
         let listed = helm_json(program, &project, list);
@@ -152,7 +153,7 @@ async fn helm_lists_and_shows_what_we_recorded() {
 #[tokio::test]
 async fn helm_gets_every_part_of_our_record() {
     let project = Project::new("App").await;
-    record_all(&project, &Store::new(project.client.clone())).await;
+    record_all(&project, &Store::new(Calls::new(project.client.clone()))).await;
     for program in BOTH {
         let get = |what: &str| helm(program, &project, &["get", what, "web"]);
         assert_eq!(helm_json(program, &project, &["get", "values", "web"])["colour"], "green");
@@ -171,7 +172,7 @@ async fn helm_gets_every_part_of_our_record() {
 async fn helm_rolls_back_upgrades_and_uninstalls_our_release() {
     for program in BOTH {
         let project = Project::new("App").await;
-        let store = Store::new(project.client.clone());
+        let store = Store::new(Calls::new(project.client.clone()));
         let first = Release { manifest: manifest("blue"), ..release(&project, "web", 1, Status::Superseded) };
         store.create(&first).await.unwrap();
         store.create(&release(&project, "web", 2, Status::Deployed)).await.unwrap();
@@ -209,7 +210,7 @@ async fn a_record_that_helm_wrote_is_read_and_stays_whole_when_we_supersede_it()
         project.template("hook.yaml", hook);
         helm(program, &project, &["install", "web", "charts/app", "--set", "colour=blue", "--labels", "team=a"]);
 
-        let store = Store::new(project.client.clone());
+        let store = Store::new(Calls::new(project.client.clone()));
         let history = store.history(&project.namespace, "web").await.unwrap();
         assert!(history.is_foreign() && history.next_revision() == 2, "{program}");
         let theirs = history.deployed().unwrap();
@@ -233,7 +234,7 @@ async fn a_record_that_helm_wrote_is_read_and_stays_whole_when_we_supersede_it()
 #[tokio::test]
 async fn records_that_changed_meanwhile_are_not_overwritten() {
     let project = Project::new("App").await;
-    let store = Store::new(project.client.clone());
+    let store = Store::new(Calls::new(project.client.clone()));
     let created = store.create(&release(&project, "web", 1, Status::PendingInstall)).await.unwrap();
     let twice = store.create(&release(&project, "web", 1, Status::PendingInstall)).await;
     assert!(matches!(twice, Err(StoreError::Exists { .. })), "{twice:?}");
@@ -261,7 +262,7 @@ async fn records_that_changed_meanwhile_are_not_overwritten() {
 #[tokio::test]
 async fn an_unreadable_record_is_not_an_absent_release() {
     let project = Project::new("App").await;
-    let store = Store::new(project.client.clone());
+    let store = Store::new(Calls::new(project.client.clone()));
     for revision in [1, 2] {
         store.create(&release(&project, "web", revision, Status::Superseded)).await.unwrap();
     }

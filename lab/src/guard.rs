@@ -15,9 +15,10 @@ pub fn become_guarded(program: &OsString, args: &[OsString]) -> Result<()> {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+        let parent = getppid();
         set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie a process to its parent")?;
-        // The parent may have died before the tie was made; then init has taken over.
-        if getppid().is_none_or(|parent| parent.is_init()) {
+        // The parent may have died while the tie was made; then another has taken over.
+        if getppid() != parent {
             bail!("the parent is gone already");
         }
     }

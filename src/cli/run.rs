@@ -51,13 +51,14 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     let cluster = cluster::connect().await?;
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
-    let kinds = Arc::new(Cache::new(cluster.client.clone()).await?);
+    let calls = Calls::new(cluster.client.clone());
+    let kinds = Arc::new(Cache::new(calls.clone()).await?);
     let default_namespace = std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace);
     let operator = Operator {
         helm,
         // helm is bound by the processor; two at least, so that one that hangs does not stop all.
         helm_slots: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from).max(2))),
-        calls: Calls::new(cluster.client.clone()),
+        calls,
         claims: Claims::default(),
         client: cluster.client,
         kinds,

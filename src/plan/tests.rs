@@ -111,7 +111,7 @@ fn a_kind_that_the_release_brings_is_known_but_cannot_be_judged_yet() {
     let custom = json!({"apiVersion": "x.io/v1", "kind": "Y", "metadata": {"name": "z"}});
     let plan = planned_with(&owner(Some("here")), vec![crd, custom], &[], false).unwrap();
     let custom = &plan.apply[1];
-    assert!(custom.needs_release && custom.kind.namespaced);
+    assert_eq!((custom.judged, custom.kind.namespaced), (Judged::Never, true));
     assert_eq!(custom.kind.resource.plural, "ys");
 }
 
@@ -120,7 +120,10 @@ fn objects_in_a_namespace_of_the_release_cannot_be_judged_yet() {
     let objects =
         vec![object("Namespace", json!({"name": "n"})), object("ConfigMap", json!({"name": "c", "namespace": "n"}))];
     let plan = planned_with(&owner(Some("here")), objects, &[], false).unwrap();
-    assert_eq!(plan.apply.iter().map(|planned| planned.needs_release).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        plan.apply.iter().map(|planned| planned.judged).collect::<Vec<_>>(),
+        [Judged::Wholly, Judged::OwnerOnly]
+    );
 }
 
 #[test]
@@ -130,7 +133,7 @@ fn objects_in_a_namespace_that_an_earlier_revision_made_can_be_judged() {
     let mut namespace = before("n", "here", "v1");
     (namespace.id.kind, namespace.id.namespace) = ("Namespace".into(), None);
     let plan = planned_with(&owner(Some("here")), objects, &[namespace], false).unwrap();
-    assert!(plan.apply.iter().all(|planned| !planned.needs_release));
+    assert!(plan.apply.iter().all(|planned| planned.judged == Judged::Wholly));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A new revision, from its plan to its record; and the repair of a deployed one.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -9,6 +10,7 @@ use crate::apply::{self, Progress};
 use crate::applyset::Contents;
 use crate::chart::Chart;
 use crate::manifest::{self, Hook, Rendered};
+use crate::object::ObjectId;
 use crate::plan::{Plan, plan};
 use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
@@ -83,7 +85,7 @@ impl Subject<'_> {
         let target = self.target(&chart);
         let plan = plan(rendered, &before, &target, &kinds)?;
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
-        let known: HashSet<String> = before.iter().filter_map(|applied| applied.uid.clone()).collect();
+        let known = self.recognised(&before);
         let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
 
         apply::install_crds(&plan, &self.context.calls).await?;
@@ -105,6 +107,14 @@ impl Subject<'_> {
         Ok(release)
     }
 
+    /// Tells of recorded objects whether the watches see them with our marks, so that nobody need be asked.
+    fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
+        |id, uid| {
+            let is_recorded = recorded.iter().any(|applied| applied.uid.as_deref() == Some(uid));
+            is_recorded && self.context.children.belongs_to(id, uid, self.cr)
+        }
+    }
+
     fn allowed(&self) -> Allowed {
         Allowed {
             adopt: self.is_asked("chartwright.dev/adopt"),
@@ -123,8 +133,8 @@ impl Subject<'_> {
             // Nothing would ever correct what the answers say.
             return;
         }
-        for (applied, health) in progress.applied.iter().zip(&progress.health) {
-            self.context.children.learn(applied, health);
+        for (applied, (metadata, health)) in progress.applied.iter().zip(&progress.answers) {
+            self.context.children.learn(applied, metadata, health);
         }
     }
 
@@ -191,8 +201,7 @@ impl Subject<'_> {
             occasion,
             applied: progress.applied.iter().filter_map(|applied| applied.uid.clone()).collect(),
         };
-        let wanted: Vec<_> = plan.prune.iter().map(|applied| applied.id.gvk()).collect();
-        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();
         objects.sort_by(|a, b| {
             let rank = |applied: &Applied| manifest::order::uninstall_rank(&applied.id.kind).0;
@@ -274,18 +283,22 @@ impl Subject<'_> {
             .filter(|applied| self.context.children.has_drifted(applied))
             .map(|applied| applied.id.key())
             .collect();
-        if drifted.is_empty() {
+        let now = Instant::now();
+        let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
+        if drifted.is_empty() || wait.is_some() {
             return Ok(release.clone());
         }
+        self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
         let rendered = manifest::read(&release.manifest)?;
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
         let target = self.target(&chart);
-        let mut plan = plan(rendered, &[], &target, &kinds)?;
+        let mut plan = plan(rendered, &own.objects, &target, &kinds)?;
+        plan.prune.clear();
         plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
         let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
-        let known = own.objects.iter().filter_map(|applied| applied.uid.clone()).collect();
+        let known = self.recognised(&own.objects);
         let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
         let mut progress = apply::apply(&plan, &preflight, &self.context.calls).await;
         self.learn(&progress);
@@ -310,9 +323,10 @@ impl Subject<'_> {
         if !self.context.watch.watch_dependents {
             return Ok(());
         }
-        let wanted: Vec<_> = objects.iter().map(|applied| applied.id.gvk()).collect();
-        let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        self.context.children.watch(wanted.iter().filter_map(|gvk| kinds.get(gvk)));
+        let ids = objects.iter().map(|applied| &applied.id);
+        let kinds = self.context.kinds.kinds_of(ids.clone()).await?;
+        let found: Vec<_> = ids.filter_map(|id| kinds.any_version(&id.group, &id.kind)).collect();
+        self.context.children.watch(found.iter());
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::subject::{CR_MANAGER, FINALIZER, OLDER_FINALIZER};
 use super::{Next, ReconcileError, Subject};
+use crate::applyset::Contents;
 use crate::error::Category;
 use crate::release::{Applied, History};
 use crate::status::{Failure, Report, Stage};
@@ -36,7 +37,7 @@ impl Subject<'_> {
             }
             Ok(waiting) => {
                 let message = format!("Waiting until all resources are deleted. First: {}", waiting[0]);
-                self.report_leaving(Category::Waiting, message).await?;
+                self.write_leaving(&message).await?;
                 Ok(Next::Look(LOOK_AGAIN))
             }
             Err(error) => {
@@ -50,12 +51,12 @@ impl Subject<'_> {
     /// What is still to be waited for.
     async fn remove_release(&self) -> Result<Vec<String>, ReconcileError> {
         let history = self.readable_history().await?;
-        if self.is_somebody_elses(&history) {
+        if let Some(who) = self.somebody_else(&history) {
+            self.warn("NotUninstalled", &format!("The release {} {who}, so its objects stay", self.release)).await;
             return Ok(vec![]);
         }
         let recorded: Vec<Applied> = history.objects_since_deployed();
-        let wanted: Vec<_> = recorded.iter().map(|applied| applied.id.gvk()).collect();
-        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
         let leaving = Leaving {
             release: &self.release,
             namespace: &self.namespace,
@@ -64,7 +65,7 @@ impl Subject<'_> {
             calls: &self.context.calls,
         };
         let mut objects = recorded;
-        if history.deployed().is_none() {
+        if history.deployed().is_none_or(|deployed| deployed.own.is_none()) {
             // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
             let found = leaving.find(&self.contents()).await?;
             let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
@@ -73,14 +74,13 @@ impl Subject<'_> {
         }
         let pruned = leaving.remove(objects.clone()).await?;
         if self.is_asked("helm.sdk.operatorframework.io/uninstall-wait") {
-            let remaining = leaving.remaining(&objects, &pruned.kept).await?;
+            let going: Vec<_> = objects.into_iter().filter(|applied| pruned.deleted.contains(&applied.id)).collect();
+            let remaining = leaving.remaining(&going).await?;
             if !remaining.is_empty() {
                 return Ok(remaining.iter().map(ToString::to_string).collect());
             }
         }
-        for release in history.iter() {
-            self.context.store.delete(&self.namespace, &self.release, release.revision).await?;
-        }
+        self.context.store.delete_all(&self.namespace, &self.release).await?;
         Ok(vec![])
     }
 
@@ -95,9 +95,16 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether the release of this name was made by another tool or for another custom resource: then nothing of it goes.
-    fn is_somebody_elses(&self, history: &History) -> bool {
-        self.check_owner(history).is_err()
+    /// Whose the release of this name is, if it is not this custom resource's. A person's `helm rollback` writes a record
+    /// without our data, and drops ours from the one before: then the objects that still carry our marks go.
+    fn somebody_else(&self, history: &History) -> Option<String> {
+        let newest = history.iter().rev().find_map(|release| release.own.as_ref());
+        match newest {
+            Some(own) if own.owner.is_same_resource(&self.owner_mark()) => None,
+            Some(own) => Some(format!("belongs to the {} {}", own.owner.kind, own.owner.name)),
+            None if history.is_empty() || self.contents() != Contents::default() => None,
+            None => Some("was made by another tool".to_owned()),
+        }
     }
 
     async fn report_leaving(&self, category: Category, message: String) -> Result<(), ReconcileError> {
@@ -121,7 +128,8 @@ impl Subject<'_> {
         // Whoever changed the finalizers in between wins; we come again.
         let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": self.cr.metadata.resource_version}});
         let params = PatchParams { field_manager: Some(CR_MANAGER.into()), ..Default::default() };
-        match self.api().patch(&self.owner.name, &params, &Patch::Merge(patch)).await {
+        let (api, patch) = (self.api(), Patch::Merge(patch));
+        match self.context.calls.within(api.patch(&self.owner.name, &params, &patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             patched => patched.map(|_| ()).map_err(ReconcileError::Write),
         }

@@ -5,11 +5,11 @@
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 
 use super::codec::{self, RecordError};
 use super::{History, Release};
+use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 
 /// The name under which records are written.
@@ -45,12 +45,12 @@ impl StoreError {
 /// Reads and writes release records.
 #[derive(Clone)]
 pub struct Store {
-    client: Client,
+    calls: Calls,
 }
 
 impl Store {
-    pub fn new(client: Client) -> Self {
-        Store { client }
+    pub fn new(calls: Calls) -> Self {
+        Store { calls }
     }
 
     /// All revisions of a release, by whoever wrote them.
@@ -59,7 +59,8 @@ impl Store {
     /// Also where a single record cannot be read: what it holds may matter.
     pub async fn history(&self, namespace: &str, release: &str) -> Result<History, StoreError> {
         let params = ListParams::default().labels(&format!("owner=helm,name={release}"));
-        let listed = self.api(namespace).list(&params).await.map_err(|error| StoreError::Api {
+        let api = self.api(namespace);
+        let listed = self.calls.within(api.list(&params)).await.map_err(|error| StoreError::Api {
             verb: "list",
             what: format!("the records of release {namespace}/{release}"),
             error: Box::new(error),
@@ -72,7 +73,8 @@ impl Store {
     pub async fn create(&self, release: &Release) -> Result<Release, StoreError> {
         let secret = codec::encode(release, Timestamp::now())?;
         let params = PostParams { field_manager: Some(MANAGER.into()), ..Default::default() };
-        let created = self.api(&release.namespace).create(&params, &secret).await;
+        let api = self.api(&release.namespace);
+        let created = self.calls.within(api.create(&params, &secret)).await;
         let created = created.map_err(|error| match code(&error) {
             Some(409) => StoreError::Exists { secret: place(release) },
             _ => failed("create", release, error),
@@ -85,7 +87,8 @@ impl Store {
     pub async fn update(&self, release: &Release) -> Result<Release, StoreError> {
         let patch = Patch::Merge(codec::patch(release, Timestamp::now())?);
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
-        let updated = self.api(&release.namespace).patch(&release.secret_name(), &params, &patch).await;
+        let (api, name) = (self.api(&release.namespace), release.secret_name());
+        let updated = self.calls.within(api.patch(&name, &params, &patch)).await;
         let updated = updated.map_err(|error| match code(&error) {
             Some(404 | 409) => StoreError::Changed { secret: place(release) },
             _ => failed("update", release, error),
@@ -95,8 +98,28 @@ impl Store {
 
     /// Removes a record. One that is gone already is no error.
     pub async fn delete(&self, namespace: &str, release: &str, revision: u32) -> Result<(), StoreError> {
-        let name = codec::secret_name(release, revision);
-        match self.api(namespace).delete(&name, &DeleteParams::default()).await {
+        self.delete_secret(namespace, &codec::secret_name(release, revision)).await
+    }
+
+    /// Removes every record of a release that we wrote or helped to write, also those that cannot be read.
+    pub async fn delete_all(&self, namespace: &str, release: &str) -> Result<(), StoreError> {
+        let selector = format!("owner=helm,name={release},{}", codec::DIGEST_LABEL);
+        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.calls.client(), namespace);
+        let listed = self.calls.within(api.list(&ListParams::default().labels(&selector))).await;
+        let listed = listed.map_err(|error| StoreError::Api {
+            verb: "list",
+            what: format!("the records of release {namespace}/{release}"),
+            error: Box::new(error),
+        })?;
+        for secret in listed.items {
+            self.delete_secret(namespace, &secret.metadata.name.unwrap_or_default()).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
+        let api = self.api(namespace);
+        match self.calls.within(api.delete(name, &DeleteParams::default())).await {
             Err(error) if code(&error) != Some(404) => Err(StoreError::Api {
                 verb: "delete",
                 what: format!("the release record {namespace}/{name}"),
@@ -107,7 +130,7 @@ impl Store {
     }
 
     fn api(&self, namespace: &str) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), namespace)
+        Api::namespaced(self.calls.client(), namespace)
     }
 }
 

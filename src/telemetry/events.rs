@@ -16,6 +16,8 @@ use crate::reconcile::Context;
 /// The API server refuses longer notes.
 const LONGEST: usize = 1024;
 
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// How long kube's recorder counts the same event up instead of writing another.
 const COUNTED_UP: Duration = Duration::from_secs(360);
 
@@ -75,8 +77,10 @@ impl Events {
         let recorder = self.recorder(&note);
         let event =
             Event { type_, reason: reason.into(), note: Some(note), action: "Reconcile".into(), secondary: None };
-        if let Err(error) = recorder.publish(&event, regarding).await {
-            tracing::warn!(reason, "cannot write an event: {}", sentence(&error));
+        match tokio::time::timeout(PATIENCE, recorder.publish(&event, regarding)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(reason, "cannot write an event: {}", sentence(&error)),
+            Err(_) => tracing::warn!(reason, "cannot write an event: no answer within {} s", PATIENCE.as_secs()),
         }
     }
 }

@@ -1,0 +1,199 @@
+//! What a reconcile says in the end: the health of the release's objects, from the watches, and the status from it.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::rollout::INSTALLED;
+use super::subject::CR_MANAGER;
+use super::{Next, ReconcileError, Subject};
+use crate::children::{Sight, ends_by_itself};
+use crate::health::{self, Cause, Health, State};
+use crate::object::ObjectId;
+use crate::release::{self, Release};
+use crate::status::{self, Deployed, Failure, Report};
+
+impl Subject<'_> {
+    /// Observes the release's objects and writes the status if it says something new.
+    pub async fn report(&self, release: Option<&Release>, failure: Option<Failure>) -> Result<Next, ReconcileError> {
+        if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
+            self.warn(failure.category.as_str(), &failure.message).await;
+        }
+        let own = release.and_then(|release| release.own.as_ref());
+        if let (Some(release), None) = (release, &failure)
+            && self.is_early(release)
+        {
+            return Ok(Next::Rest);
+        }
+        let (objects, next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
+        let manifest = release.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
+        let report = Report {
+            generation: self.cr.metadata.generation.unwrap_or_default(),
+            deployed: release.map(|release| Deployed {
+                release: &release.name,
+                revision: release.revision,
+                is_upgrade: release.description != INSTALLED,
+                notes: &release.notes,
+                manifest: &manifest,
+            }),
+            failure,
+            objects: &objects,
+            kept: own.map_or(&[], |own| &own.kept),
+        };
+        self.write_status(&report).await?;
+        // Repairs that are put off are due then.
+        let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(Instant::now()));
+        Ok(match (next, put_off) {
+            (Next::Look(sooner), Some(later)) => Next::Look(sooner.min(later)),
+            (Next::Rest, Some(later)) => Next::Look(later),
+            (next, None) => next,
+        })
+    }
+
+    /// After a restart the watches know nothing yet. Until they do, what the last status said of this revision stands: it must
+    /// not say "not ready" just because somebody else looks. Every watch has all reconciled when it has caught up.
+    fn is_early(&self, release: &Release) -> bool {
+        let status = |pointer: &str| self.cr.data.pointer(pointer).and_then(Value::as_i64);
+        let told = status("/status/deployedRelease/revision") == Some(release.revision.into())
+            && status("/status/observedGeneration") == self.cr.metadata.generation;
+        let objects = release.own.iter().flat_map(|own| &own.objects);
+        let mut keys = objects.map(|applied| applied.id.key());
+        told && keys.any(|key| self.context.children.is_catching_up(&key))
+    }
+
+    /// Whether the last status told the same failure: then no event repeats it.
+    fn says_already(&self, message: &str) -> bool {
+        let conditions = self.cr.data.pointer("/status/conditions").and_then(Value::as_array);
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|condition| condition["type"] == "Ready" && condition["message"] == message)
+    }
+
+    pub async fn write_status(&self, report: &Report<'_>) -> Result<(), ReconcileError> {
+        self.write(|old, now| status::next(old, report, now)).await
+    }
+
+    /// While the custom resource goes and something is waited for.
+    pub async fn write_leaving(&self, message: &str) -> Result<(), ReconcileError> {
+        let generation = self.cr.metadata.generation.unwrap_or_default();
+        self.write(|old, now| status::leaving(old, generation, message, now)).await
+    }
+
+    async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
+        let old = self.cr.data.get("status");
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let new = next(old, &now);
+        if old == Some(&new) {
+            return Ok(());
+        }
+        self.patch_status(new).await
+    }
+
+    async fn patch_status(&self, new: Value) -> Result<(), ReconcileError> {
+        let gvk = &self.owner.gvk;
+        let patch = json!({
+            "apiVersion": gvk.api_version(),
+            "kind": gvk.kind,
+            "metadata": {"name": self.owner.name, "uid": self.owner.uid},
+            "status": new,
+        });
+        let params = PatchParams::apply(CR_MANAGER).force();
+        let (api, patch) = (self.api(), Patch::Apply(patch));
+        let written = self.context.calls.within(api.patch_status(&self.owner.name, &params, &patch)).await;
+        match written {
+            // It went in the meantime.
+            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+            Ok(cr) => {
+                self.note_write(&cr);
+                Ok(())
+            }
+            Err(error) => Err(ReconcileError::Write(error)),
+        }
+    }
+
+    /// The health of a release's objects, from the watches, and when to look again.
+    async fn observe(&self, objects: &[release::Applied]) -> (Vec<(ObjectId, Health)>, Next) {
+        let mut healths = vec![];
+        for applied in objects {
+            let health = match self.context.children.sight(&applied.id.key()) {
+                Sight::Present(seen) => seen.health,
+                Sight::Absent if ends_by_itself(&applied.id) => {
+                    Health::new(State::Current, "Ended", "it ended and was cleaned up")
+                }
+                Sight::Absent => Health::not_found(),
+                Sight::Unknown if !self.context.watch.watch_dependents => {
+                    Health::new(State::Current, "Applied", "applied")
+                }
+                Sight::Unknown => Health::new(State::InProgress, "NotSeenYet", "it was applied and not seen since"),
+            };
+            healths.push((applied.id.clone(), health));
+        }
+        let next = self.explain(&mut healths).await;
+        (healths, next)
+    }
+
+    /// While workloads are not ready, and only then, their pods are asked why, less and less often.
+    async fn explain(&self, healths: &mut [(ObjectId, Health)]) -> Next {
+        const FIRST: Duration = Duration::from_secs(2);
+        const LONGEST: Duration = Duration::from_secs(60);
+        let waiting: Vec<ObjectId> = healths
+            .iter()
+            .filter(|(id, health)| has_pods(id) && !health.is_ready())
+            .map(|(id, _)| id.clone())
+            .collect();
+        let memory = &self.context.memory;
+        if waiting.is_empty() {
+            memory.with(&self.owner.uid, |memory| {
+                memory.causes.clear();
+                (memory.asked, memory.ask_at) = (0, None);
+            });
+            return Next::Rest;
+        }
+        let now = Instant::now();
+        let due = memory.with(&self.owner.uid, |memory| *memory.ask_at.get_or_insert(now + FIRST) <= now);
+        if due {
+            for id in &waiting {
+                let cause = self.cause(id).await;
+                memory.with(&self.owner.uid, |memory| match cause {
+                    Some(cause) => drop(memory.causes.insert(id.clone(), cause)),
+                    None => drop(memory.causes.remove(id)),
+                });
+            }
+            memory.with(&self.owner.uid, |memory| {
+                memory.asked += 1;
+                memory.ask_at = Some(now + FIRST.saturating_mul(1 << memory.asked.min(5)).min(LONGEST));
+            });
+        }
+        memory.with(&self.owner.uid, |memory| {
+            for (id, health) in healths.iter_mut().filter(|(id, health)| has_pods(id) && !health.is_ready()) {
+                if let Some(cause) = memory.causes.get(id) {
+                    *health = health.clone().because(cause);
+                }
+            }
+            Next::Look(
+                memory.ask_at.map_or(FIRST, |at| at.saturating_duration_since(now).max(Duration::from_millis(100))),
+            )
+        })
+    }
+
+    /// Why a workload's pods are not ready. What cannot be asked is not explained: the workload's own state is told anyway.
+    async fn cause(&self, id: &ObjectId) -> Option<Cause> {
+        let kind = self.context.kinds.kinds().any_version(&id.group, &id.kind)?;
+        let live = self.context.calls.get(&kind, id).await.ok()??;
+        let selector = health::selector_of(&serde_json::to_value(live).ok()?)?;
+        let pods: Api<Pod> = Api::namespaced(self.context.client.clone(), id.namespace.as_deref()?);
+        let list =
+            self.context.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
+        let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
+        health::why(&pods, Timestamp::now())
+    }
+}
+
+fn has_pods(id: &ObjectId) -> bool {
+    matches!(
+        (id.group.as_str(), id.kind.as_str()),
+        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job")
+    )
+}
