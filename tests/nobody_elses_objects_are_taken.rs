@@ -14,15 +14,22 @@ fn identity(object: &DynamicObject) -> (Option<String>, Option<String>, Value) {
     (object.uid(), object.resource_version(), object.data["data"].clone())
 }
 
+fn secret(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}})
+}
+
 #[tokio::test]
 async fn of_two_that_want_the_same_object_at_once_one_gets_it_and_they_do_not_fight() {
-    const ROUNDS: usize = 10;
+    const ROUNDS: usize = 8;
     let project = Project::of_objects().await;
     let _operator = project.run();
     let names: Vec<_> =
         (0..ROUNDS).flat_map(|round| ["a", "b"].map(|side| (round, format!("{side}{round}")))).collect();
     join_all(names.iter().map(async |(round, name)| {
-        project.apply(name, json!({"objects": [config(&format!("shared{round}"), name)]})).await;
+        // Secrets are applied first: that is the moment in which both believe that the ConfigMap is free.
+        let mut objects: Vec<_> = (0..12).map(|number| secret(&format!("{name}-{number}"))).collect();
+        objects.push(config(&format!("shared{round}"), name));
+        project.apply(name, json!({"objects": objects})).await;
     }))
     .await;
     for round in 0..ROUNDS {
