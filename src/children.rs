@@ -19,6 +19,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::health::{self, Health, State};
 use crate::object::{ObjectId, ObjectKey, split_api_version};
@@ -59,7 +60,7 @@ pub struct Seen {
     pub health: Health,
     /// Grows with every change, across all objects of a cluster.
     version: u64,
-    parent: Option<ObjectRef<DynamicObject>>,
+    parent: Option<ObjectRef<CustomResource>>,
 }
 
 /// The answer to "is it there?".
@@ -88,7 +89,7 @@ pub struct Children {
     owner: Kind,
     tables: Arc<Mutex<HashMap<(String, String), Table>>>,
     started: Mutex<HashSet<(String, String)>>,
-    tell: UnboundedSender<ObjectRef<DynamicObject>>,
+    tell: UnboundedSender<ObjectRef<CustomResource>>,
     tell_all: UnboundedSender<()>,
     stop: CancellationToken,
 }
@@ -97,7 +98,7 @@ impl Children {
     pub fn new(
         client: Client,
         owner: Kind,
-        tell: UnboundedSender<ObjectRef<DynamicObject>>,
+        tell: UnboundedSender<ObjectRef<CustomResource>>,
         tell_all: UnboundedSender<()>,
         stop: CancellationToken,
     ) -> Self {
@@ -150,7 +151,7 @@ impl Children {
     }
 
     /// Whether the watch sees this very object with the marks of this custom resource.
-    pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &DynamicObject) -> bool {
+    pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &CustomResource) -> bool {
         let Sight::Present(seen) = self.sight(&id.key()) else { return false };
         let owner = ObjectRef::from_obj_with(cr, self.owner.resource.clone());
         seen.uid == uid
@@ -232,7 +233,7 @@ struct Watch {
     resource: ApiResource,
     owner: Kind,
     tables: Arc<Mutex<HashMap<(String, String), Table>>>,
-    tell: UnboundedSender<ObjectRef<DynamicObject>>,
+    tell: UnboundedSender<ObjectRef<CustomResource>>,
     tell_all: UnboundedSender<()>,
 }
 
@@ -303,7 +304,7 @@ impl Watch {
     }
 }
 
-fn tell(listener: &UnboundedSender<ObjectRef<DynamicObject>>, parent: Option<ObjectRef<DynamicObject>>) {
+fn tell(listener: &UnboundedSender<ObjectRef<CustomResource>>, parent: Option<ObjectRef<CustomResource>>) {
     if let Some(parent) = parent {
         // The receiver is gone only when the operator stops.
         let _ = listener.unbounded_send(parent);
@@ -340,7 +341,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The custom resource that an object belongs to, by owner reference or by annotation.
-fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<ObjectRef<DynamicObject>> {
+fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<ObjectRef<CustomResource>> {
     let resource = &owner.resource;
     let reference_to = |name: &str, namespace: Option<&str>| {
         let parent = ObjectRef::new_with(name, resource.clone());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::channel::mpsc;
 use futures::future::join_all;
-use kube::api::{Api, DynamicObject};
+use kube::api::Api;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::predicates;
 use kube::runtime::reflector;
@@ -20,6 +20,7 @@ use crate::calls::Calls;
 use crate::chart::reload::{self, Change, Live};
 use crate::children::Children;
 use crate::claims::Claims;
+use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
 use crate::error::Retry;
 use crate::reconcile::{Context, Next, ReconcileError, reconcile};
@@ -74,12 +75,12 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     });
     let reload = tokio::spawn(follow_chart(context.clone(), tell_all));
     tracing::info!(kind = resource.kind, api_version = resource.api_version, "watching");
-    let api: Api<DynamicObject> = Api::all_with(operator.client, &resource);
+    let api: Api<CustomResource> = Api::all_with(operator.client, &resource);
     let mut config = watcher::Config::default();
     if let Some(selector) = &context.watch.selector {
         config = config.labels(selector);
     }
-    let writer = reflector::store::Writer::<DynamicObject>::new(resource.clone());
+    let writer = reflector::store::Writer::<CustomResource>::new(resource.clone());
     let reader = writer.as_reader();
     // Our own status writes are not news. Everything that a person can change is.
     let news = predicates::generation.combine(predicates::annotations).combine(predicates::finalizers);
@@ -164,12 +165,12 @@ async fn follow_chart(context: Arc<Context>, tell_all: mpsc::UnboundedSender<()>
 struct Attempts(Mutex<HashMap<String, (i64, u32)>>);
 
 impl Attempts {
-    fn succeeded(&self, cr: &DynamicObject) {
+    fn succeeded(&self, cr: &CustomResource) {
         self.locked().remove(&cr.uid().unwrap_or_default());
     }
 
     /// How many there have been, this one included.
-    fn failed(&self, cr: &DynamicObject) -> u32 {
+    fn failed(&self, cr: &CustomResource) -> u32 {
         let generation = cr.metadata.generation.unwrap_or_default();
         let mut all = self.locked();
         let entry = all.entry(cr.uid().unwrap_or_default()).or_default();
@@ -186,7 +187,11 @@ impl Attempts {
     }
 }
 
-async fn one(cr: Arc<DynamicObject>, context: Arc<Context>, attempts: Arc<Attempts>) -> Result<Action, ReconcileError> {
+async fn one(
+    cr: Arc<CustomResource>,
+    context: Arc<Context>,
+    attempts: Arc<Attempts>,
+) -> Result<Action, ReconcileError> {
     let next = reconcile(&cr, &context).await?;
     attempts.succeeded(&cr);
     Ok(match (next, context.watch.reconcile_period) {
@@ -196,7 +201,7 @@ async fn one(cr: Arc<DynamicObject>, context: Arc<Context>, attempts: Arc<Attemp
     })
 }
 
-fn failed(cr: Arc<DynamicObject>, error: &ReconcileError, context: &Context, attempts: &Attempts) -> Action {
+fn failed(cr: Arc<CustomResource>, error: &ReconcileError, context: &Context, attempts: &Attempts) -> Action {
     let (kind, namespace, name) = (&context.watch.gvk.kind, cr.namespace(), cr.name_any());
     let category = error.category();
     tracing::error!(kind, namespace, name, reason = category.as_str(), "{error}");

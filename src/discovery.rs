@@ -117,6 +117,11 @@ impl Cache {
         self.younger_than(FRESH_FOR_RENDER).await
     }
 
+    /// What the API server knows right now.
+    pub async fn refresh(&self) -> Result<Arc<Kinds>, DiscoveryError> {
+        self.younger_than(Duration::ZERO).await
+    }
+
     async fn younger_than(&self, age: Duration) -> Result<Arc<Kinds>, DiscoveryError> {
         let _one = self.asking.lock().await;
         let (at, kinds) = self.last();

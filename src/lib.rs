@@ -28,6 +28,7 @@
 //! | [`release`] | Helm's record of it |
 //! | [`health`] | is an object ready, and if not, why |
 //! | [`status`] | what the custom resource says about itself |
+//! | [`custom_resource`] | a custom resource as it is watched |
 //! | [`reconcile`] | the story |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
@@ -48,6 +49,7 @@ pub mod claims;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod custom_resource;
 pub mod discovery;
 pub mod error;
 pub mod health;

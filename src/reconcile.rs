@@ -16,9 +16,8 @@ mod uninstall;
 
 use std::time::Duration;
 
-use kube::api::DynamicObject;
-
 use crate::apply::ApplyError;
+use crate::custom_resource::CustomResource;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
 use crate::manifest::{self, ManifestError, Rendered};
@@ -47,6 +46,8 @@ pub enum Next {
 pub enum ReconcileError {
     #[error(transparent)]
     Values(#[from] ValuesError),
+    #[error("the spec cannot be read: {0}")]
+    Spec(serde_json::Error),
     #[error(transparent)]
     Render(#[from] RenderError),
     #[error(transparent)]
@@ -77,7 +78,7 @@ pub enum ReconcileError {
 impl ReconcileError {
     pub fn category(&self) -> Category {
         match self {
-            ReconcileError::Values(_) => Category::InvalidValues,
+            ReconcileError::Values(_) | ReconcileError::Spec(_) => Category::InvalidValues,
             ReconcileError::Render(error) => error.category(),
             ReconcileError::Manifest(error) => error.category(),
             ReconcileError::Discovery(error) => error.category(),
@@ -103,7 +104,7 @@ impl ReconcileError {
 }
 
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
-pub async fn reconcile(cr: &DynamicObject, context: &Context) -> Result<Next, ReconcileError> {
+pub async fn reconcile(cr: &CustomResource, context: &Context) -> Result<Next, ReconcileError> {
     let Some(cr) = Subject::fresh(cr, context).await? else { return Ok(Next::Rest) };
     let cr = cr.as_ref();
     let subject = Subject::of(cr, context);
@@ -116,7 +117,12 @@ pub async fn reconcile(cr: &DynamicObject, context: &Context) -> Result<Next, Re
         let stage = if history.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
         let failure = Failure { category: error.category(), message: error.to_string(), stage };
         subject.remember(error, &failure);
-        subject.report(history.deployed(), Some(failure)).await?;
+        let deployed = match history.latest().filter(|latest| latest.status == Status::Deployed) {
+            // The new spec was refused before anything changed: the last good release is still kept in order.
+            Some(latest) => subject.heal(latest).await.ok(),
+            None => history.deployed().cloned(),
+        };
+        subject.report(deployed.as_ref().or(history.deployed()), Some(failure)).await?;
     }
     let release = result?;
     subject.report(Some(&release), None).await
@@ -127,7 +133,8 @@ async fn deploy(subject: &Subject<'_>, history: &mut History) -> Result<Release,
     *history = subject.history().await?;
     subject.check_owner(history)?;
     let chart = subject.context.chart.current();
-    let values = Values::new(subject.cr.data.get("spec"), &subject.context.watch.overrides)?;
+    let spec = subject.cr.spec().map_err(ReconcileError::Spec)?;
+    let values = Values::new(spec.as_ref(), &subject.context.watch.overrides)?;
     let digest = subject.digest(&chart, &values);
     let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
     match from_record(subject, history, is_this).await {

@@ -174,9 +174,10 @@ async fn with_uninstall_wait_it_stays_until_the_last_object_is_gone_and_says_so(
     project.deployed("web").await;
     block(&project, "slow", json!(["example.com/blocks"])).await;
     project.delete("web").await;
-    let waits = project.not_ready("web", "Waiting").await;
+    let waits = project.not_ready("web", "Uninstalling").await;
     assert!(waits["message"].as_str().unwrap().contains("ConfigMap"), "{waits}");
     assert!(waits["message"].as_str().unwrap().contains("slow"), "{waits}");
+    assert_eq!(project.condition("web", "Deployed", "False").await["reason"], "UninstallSuccessful");
     assert!(project.get("v1", "ConfigMap", "quick").await.is_none());
     assert!(project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.is_some(), "the record is still needed");
     stays(Duration::from_secs(2), "the wait is told once", async || {

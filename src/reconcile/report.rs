@@ -56,9 +56,9 @@ impl Subject<'_> {
     /// After a restart the watches know nothing yet. Until they do, what the last status said of this revision stands: it must
     /// not say "not ready" just because somebody else looks. Every watch has all reconciled when it has caught up.
     fn is_early(&self, release: &Release) -> bool {
-        let status = |pointer: &str| self.cr.data.pointer(pointer).and_then(Value::as_i64);
-        let told = status("/status/deployedRelease/revision") == Some(release.revision.into())
-            && status("/status/observedGeneration") == self.cr.metadata.generation;
+        let status = |pointer: &str| self.cr.status_at(pointer).and_then(Value::as_i64);
+        let told = status("/deployedRelease/revision") == Some(release.revision.into())
+            && status("/observedGeneration") == self.cr.metadata.generation;
         let objects = release.own.iter().flat_map(|own| &own.objects);
         let mut keys = objects.map(|applied| applied.id.key());
         told && keys.any(|key| self.context.children.is_catching_up(&key))
@@ -66,7 +66,7 @@ impl Subject<'_> {
 
     /// Whether the last status told the same failure: then no event repeats it.
     fn says_already(&self, message: &str) -> bool {
-        let conditions = self.cr.data.pointer("/status/conditions").and_then(Value::as_array);
+        let conditions = self.cr.status_at("/conditions").and_then(Value::as_array);
         let mut conditions = conditions.into_iter().flatten();
         conditions.any(|condition| condition["type"] == "Ready" && condition["message"] == message)
     }
@@ -82,7 +82,7 @@ impl Subject<'_> {
     }
 
     async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
-        let old = self.cr.data.get("status");
+        let old = self.cr.status.as_ref();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let new = next(old, &now);
         if old == Some(&new) {

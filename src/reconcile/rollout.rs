@@ -291,7 +291,11 @@ impl Subject<'_> {
         self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
         let rendered = manifest::read(&release.manifest)?;
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
-        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let kinds = match drifted.iter().any(|key| key.kind == "CustomResourceDefinition") {
+            // Its resources cannot be asked about until it is there again.
+            true => self.context.kinds.refresh().await?,
+            false => self.context.kinds.kinds_with(&wanted).await?,
+        };
         let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
         let target = self.target(&chart);
         let mut plan = plan(rendered, &own.objects, &target, &kinds)?;

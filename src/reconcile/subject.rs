@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -17,6 +17,7 @@ use crate::chart::Chart;
 use crate::chart::reload::Live;
 use crate::children::{self, Children};
 use crate::claims::Claims;
+use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
@@ -56,7 +57,7 @@ pub struct Context {
 
 /// A custom resource and everything around it.
 pub struct Subject<'a> {
-    pub cr: &'a DynamicObject,
+    pub cr: &'a CustomResource,
     pub context: &'a Context,
     pub owner: Owner,
     pub release: String,
@@ -64,7 +65,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub fn of(cr: &'a DynamicObject, context: &'a Context) -> Self {
+    pub fn of(cr: &'a CustomResource, context: &'a Context) -> Self {
         let owner = Owner {
             gvk: context.watch.gvk.clone(),
             namespace: cr.namespace(),
@@ -194,16 +195,16 @@ impl<'a> Subject<'a> {
     }
 
     /// Remembers what the custom resource became by our own write.
-    pub fn note_write(&self, cr: &DynamicObject) {
+    pub fn note_write(&self, cr: &CustomResource) {
         let version = children::version(&cr.metadata);
         self.context.memory.with(&self.owner.uid, |memory| memory.written = memory.written.max(version));
     }
 
     /// The custom resource as it is after our own last write, which the cache may not have seen.
     pub async fn fresh<'b>(
-        cr: &'b DynamicObject,
+        cr: &'b CustomResource,
         context: &Context,
-    ) -> Result<Option<Cow<'b, DynamicObject>>, ReconcileError> {
+    ) -> Result<Option<Cow<'b, CustomResource>>, ReconcileError> {
         let subject = Subject::of(cr, context);
         let written = context.memory.with(&subject.owner.uid, |memory| memory.written);
         if children::version(&cr.metadata) >= written {
@@ -249,7 +250,7 @@ impl<'a> Subject<'a> {
         Contents::read(|key| self.cr.annotations().get(key).cloned())
     }
 
-    pub fn api(&self) -> Api<DynamicObject> {
+    pub fn api(&self) -> Api<CustomResource> {
         let resource = &self.context.primary.resource;
         match &self.owner.namespace {
             Some(namespace) => Api::namespaced_with(self.context.client.clone(), namespace, resource),

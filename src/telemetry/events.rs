@@ -5,10 +5,10 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use kube::api::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource};
 
+use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::error::sentence;
 use crate::reconcile::Context;
@@ -48,12 +48,12 @@ impl Events {
 
     /// Something that a person should look at. An event that cannot be written is only logged: the condition says the
     /// same, and a reconcile must not fail for it.
-    pub async fn warning(&self, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+    pub async fn warning(&self, cr: &CustomResource, context: &Context, reason: &str, message: &str) {
         self.publish(EventType::Warning, cr, context, reason, message).await;
     }
 
     /// Something that happened as it should.
-    pub async fn normal(&self, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+    pub async fn normal(&self, cr: &CustomResource, context: &Context, reason: &str, message: &str) {
         self.publish(EventType::Normal, cr, context, reason, message).await;
     }
 
@@ -68,7 +68,7 @@ impl Events {
         self.send(EventType::Warning, &reference, "BrokenChart", message).await;
     }
 
-    async fn publish(&self, type_: EventType, cr: &DynamicObject, context: &Context, reason: &str, message: &str) {
+    async fn publish(&self, type_: EventType, cr: &CustomResource, context: &Context, reason: &str, message: &str) {
         self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
     }
 

@@ -1,0 +1,136 @@
+//! A custom resource as it is watched: its metadata, its spec unread, its status.
+//!
+//! Anybody who may create a custom resource decides how its spec looks. A spec that cannot be read, nested too deeply for
+//! example, must not make the whole list unreadable and thereby stop all others; so it is read when its own turn comes. What
+//! managedFields say about it nests as deeply, is large, and is not needed: it is left out.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::Resource;
+use kube::core::{DynamicResourceScope, ObjectMeta};
+use kube::discovery::ApiResource;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct CustomResource {
+    #[serde(deserialize_with = "without_managed_fields")]
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: Option<Box<RawValue>>,
+    #[serde(default)]
+    pub status: Option<Value>,
+}
+
+impl CustomResource {
+    /// # Errors
+    /// The spec is nested more deeply than anything reads.
+    pub fn spec(&self) -> Result<Option<Value>, serde_json::Error> {
+        self.spec.as_ref().map(|spec| serde_json::from_str(spec.get())).transpose()
+    }
+
+    /// A place in the status.
+    pub fn status_at(&self, pointer: &str) -> Option<&Value> {
+        self.status.as_ref()?.pointer(pointer)
+    }
+}
+
+/// The metadata that is used.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    name: Option<String>,
+    namespace: Option<String>,
+    uid: Option<String>,
+    resource_version: Option<String>,
+    generation: Option<i64>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    labels: Option<BTreeMap<String, String>>,
+    annotations: Option<BTreeMap<String, String>>,
+    finalizers: Option<Vec<String>>,
+}
+
+fn without_managed_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
+    let used = Metadata::deserialize(deserializer)?;
+    Ok(ObjectMeta {
+        name: used.name,
+        namespace: used.namespace,
+        uid: used.uid,
+        resource_version: used.resource_version,
+        generation: used.generation,
+        creation_timestamp: used.creation_timestamp,
+        deletion_timestamp: used.deletion_timestamp,
+        labels: used.labels,
+        annotations: used.annotations,
+        finalizers: used.finalizers,
+        ..ObjectMeta::default()
+    })
+}
+
+impl Resource for CustomResource {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(resource: &ApiResource) -> Cow<'_, str> {
+        resource.kind.as_str().into()
+    }
+
+    fn group(resource: &ApiResource) -> Cow<'_, str> {
+        resource.group.as_str().into()
+    }
+
+    fn version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.version.as_str().into()
+    }
+
+    fn plural(resource: &ApiResource) -> Cow<'_, str> {
+        resource.plural.as_str().into()
+    }
+
+    fn api_version(resource: &ApiResource) -> Cow<'_, str> {
+        resource.api_version.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nested(levels: usize) -> String {
+        format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
+    }
+
+    fn read(levels: usize) -> CustomResource {
+        let deep = nested(levels);
+        let text = format!(
+            r#"{{"apiVersion": "g.io/v1", "kind": "A", "metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {deep}}}]}}, "spec": {deep}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_spec_that_nobody_can_read_leaves_the_rest_readable() {
+        let cr = read(1000);
+        assert_eq!(cr.metadata.name.as_deref(), Some("a"));
+        assert!(cr.spec().is_err());
+    }
+
+    #[test]
+    fn a_spec_is_read_when_it_is_asked_for() {
+        assert_eq!(read(2).spec().unwrap(), Some(serde_json::json!({"a": {"a": 1}})));
+        let without: CustomResource = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
+        assert_eq!(without.spec().unwrap(), None);
+    }
+}
