@@ -190,6 +190,22 @@ async fn with_uninstall_wait_it_stays_until_the_last_object_is_gone_and_says_so(
 }
 
 #[tokio::test]
+async fn with_uninstall_wait_kept_objects_are_not_waited_for() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    let kept = annotated(config("kept", "blue"), json!({"helm.sh/resource-policy": "keep"}));
+    project.apply("web", json!({"objects": [kept, config("slow", "blue")]})).await;
+    project.annotate("web", "helm.sdk.operatorframework.io/uninstall-wait", "true").await;
+    project.deployed("web").await;
+    block(&project, "slow", json!(["example.com/blocks"])).await;
+    project.delete("web").await;
+    project.not_ready("web", "Uninstalling").await;
+    block(&project, "slow", json!(null)).await;
+    project.gone("web").await;
+    assert!(project.get("v1", "ConfigMap", "kept").await.is_some());
+}
+
+#[tokio::test]
 async fn without_uninstall_wait_an_object_that_is_slow_to_go_holds_up_nobody() {
     let project = Project::of_objects().await;
     let _operator = project.run();
