@@ -26,7 +26,7 @@ use crate::object::{ObjectId, ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
 use crate::release::Applied;
 
-/// Kinds that are ready as soon as they exist.
+/// Kinds of Kubernetes itself that are ready as soon as they exist.
 const WITHOUT_HEALTH: [&str; 22] = [
     "ClusterRole",
     "ClusterRoleBinding",
@@ -51,6 +51,12 @@ const WITHOUT_HEALTH: [&str; 22] = [
     "StorageClass",
     "ValidatingWebhookConfiguration",
 ];
+
+/// A kind of the same name in another group, Crossplane's `Role` for example, has a health of its own.
+fn is_without_health(resource: &ApiResource) -> bool {
+    let kubernetes = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
+    kubernetes && WITHOUT_HEALTH.contains(&resource.kind.as_str())
+}
 
 /// What a watch knows about an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -182,7 +188,7 @@ impl Children {
         let (client, stop) = (self.client.clone(), self.stop.clone());
         async move {
             let config = watcher::Config::default().labels(RELEASE_LABEL);
-            if WITHOUT_HEALTH.contains(&resource.kind.as_str()) {
+            if is_without_health(&resource) {
                 let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
                 let events = watcher(api, config).map_ok(|event| event_of(event, |object| (object.metadata, None)));
                 watch.follow(events, stop).await;

@@ -82,7 +82,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     }
     let writer = reflector::store::Writer::<CustomResource>::new(resource.clone());
     let reader = writer.as_reader();
-    // Our own status writes are not news. Everything that a person can change is.
+    // Our own status writes are not news, nor are labels.
     let news = predicates::generation.combine(predicates::annotations).combine(predicates::finalizers);
     let resources = watcher(api, config)
         .default_backoff()

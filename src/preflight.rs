@@ -35,8 +35,6 @@ pub struct Allowed {
 pub struct Preflight {
     /// To be deleted and made again, with the UID of what is there.
     pub replace: HashMap<ObjectId, String>,
-    /// Not there yet.
-    pub new: usize,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +74,8 @@ pub async fn preflight(
     let mut answers = stream::iter(questions).buffered(AT_ONCE);
     while let Some((id, answer)) = answers.next().await {
         match answer {
-            Ok(Found::New) => preflight.new += 1,
             Ok(Found::Replace(uid)) => drop(preflight.replace.insert(id, uid)),
-            Ok(Found::Ours | Found::Unjudged) => {}
+            Ok(Found::New | Found::Ours | Found::Unjudged) => {}
             Err(rejected) => complaints.push(rejected),
         }
     }

@@ -47,7 +47,7 @@ pub struct Watch {
     pub overrides: Overrides,
     /// Which custom resources are served, as the parameter of a watch; `None` is all.
     pub selector: Option<String>,
-    /// `None` is the program's own period, zero is never.
+    /// `None` and zero are never: the watches tell what happens.
     pub reconcile_period: Option<Duration>,
     /// Whether `lookup` may read whatever the operator may (`dryRunOption: server`).
     pub lookup_cluster: bool,

@@ -1,7 +1,6 @@
-//! A new revision, from its plan to its record; and the repair of a deployed one.
+//! A new revision, from its plan to its record.
 
 use std::collections::HashSet;
-use std::time::Instant;
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -108,14 +107,14 @@ impl Subject<'_> {
     }
 
     /// Tells of recorded objects whether the watches see them with our marks, so that nobody need be asked.
-    fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
+    pub(super) fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
         |id, uid| {
             let is_recorded = recorded.iter().any(|applied| applied.uid.as_deref() == Some(uid));
             is_recorded && self.context.children.belongs_to(id, uid, self.cr)
         }
     }
 
-    fn allowed(&self) -> Allowed {
+    pub(super) fn allowed(&self) -> Allowed {
         Allowed {
             adopt: self.is_asked("chartwright.dev/adopt"),
             replace: self.is_asked("helm.sdk.operatorframework.io/upgrade-force"),
@@ -128,7 +127,7 @@ impl Subject<'_> {
     }
 
     /// From now on the watches tell.
-    fn learn(&self, progress: &Progress) {
+    pub(super) fn learn(&self, progress: &Progress) {
         if !self.context.watch.watch_dependents {
             // Nothing would ever correct what the answers say.
             return;
@@ -272,67 +271,6 @@ impl Subject<'_> {
         let (reason, verb) = if first { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
         self.tell(reason, &format!("{verb} revision {revision} with {objects} objects")).await;
     }
-
-    /// Applies again what somebody deleted or changed, and nothing else.
-    pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
-        let Some(own) = &release.own else { return Ok(release.clone()) };
-        self.watch_recorded(&own.objects).await?;
-        let drifted: HashSet<_> = own
-            .objects
-            .iter()
-            .filter(|applied| self.context.children.has_drifted(applied))
-            .map(|applied| applied.id.key())
-            .collect();
-        let now = Instant::now();
-        let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
-        if drifted.is_empty() || wait.is_some() {
-            return Ok(release.clone());
-        }
-        self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
-        let rendered = manifest::read(&release.manifest)?;
-        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
-        let kinds = match drifted.iter().any(|key| key.kind == "CustomResourceDefinition") {
-            // Its resources cannot be asked about until it is there again.
-            true => self.context.kinds.refresh().await?,
-            false => self.context.kinds.kinds_with(&wanted).await?,
-        };
-        let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
-        let target = self.target(&chart);
-        let mut plan = plan(rendered, &own.objects, &target, &kinds)?;
-        plan.prune.clear();
-        plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
-        let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
-        let known = self.recognised(&own.objects);
-        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
-        let mut progress = apply::apply(&plan, &preflight, &self.context.calls).await;
-        self.learn(&progress);
-        let mut healed = release.clone();
-        if let Some(own) = &mut healed.own {
-            fill_in(&mut own.objects, &progress.applied);
-        }
-        if healed != *release {
-            healed = self.context.store.update(&healed).await?;
-        }
-        match progress.stopped_by.take() {
-            Some(error) => Err(error.into()),
-            None => {
-                let names: Vec<_> = progress.applied.iter().map(|applied| applied.id.to_string()).collect();
-                tracing::info!(name = self.release, namespace = self.namespace, objects = names.join(", "), "healed");
-                Ok(healed)
-            }
-        }
-    }
-
-    async fn watch_recorded(&self, objects: &[Applied]) -> Result<(), ReconcileError> {
-        if !self.context.watch.watch_dependents {
-            return Ok(());
-        }
-        let ids = objects.iter().map(|applied| &applied.id);
-        let kinds = self.context.kinds.kinds_of(ids.clone()).await?;
-        let found: Vec<_> = ids.filter_map(|id| kinds.any_version(&id.group, &id.kind)).collect();
-        self.context.children.watch(found.iter());
-        Ok(())
-    }
 }
 
 /// Whether a revision was ever deployed.
@@ -341,7 +279,7 @@ fn is_upgrade(history: &History) -> bool {
 }
 
 /// Puts what the API server answered into the list of objects.
-fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
+pub(super) fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
     for object in objects {
         if let Some(answer) = answered.iter().find(|answer| answer.id.key() == object.id.key()) {
             *object = answer.clone();

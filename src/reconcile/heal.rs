@@ -1,0 +1,75 @@
+//! The repair of a deployed release: what somebody deleted or changed is applied again, and nothing else.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use super::rollout::fill_in;
+use super::{ReconcileError, Subject};
+use crate::apply;
+use crate::manifest;
+use crate::plan::plan;
+use crate::preflight::preflight;
+use crate::release::{Applied, Release};
+
+impl Subject<'_> {
+    /// Applies again what somebody deleted or changed, and nothing else.
+    pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
+        let Some(own) = &release.own else { return Ok(release.clone()) };
+        self.watch_recorded(&own.objects).await?;
+        let drifted: HashSet<_> = own
+            .objects
+            .iter()
+            .filter(|applied| self.context.children.has_drifted(applied))
+            .map(|applied| applied.id.key())
+            .collect();
+        let now = Instant::now();
+        let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
+        if drifted.is_empty() || wait.is_some() {
+            return Ok(release.clone());
+        }
+        self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
+        let rendered = manifest::read(&release.manifest)?;
+        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
+        let kinds = match drifted.iter().any(|key| key.kind == "CustomResourceDefinition") {
+            // Its resources cannot be asked about until it is there again.
+            true => self.context.kinds.refresh().await?,
+            false => self.context.kinds.kinds_with(&wanted).await?,
+        };
+        let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
+        let target = self.target(&chart);
+        let mut plan = plan(rendered, &own.objects, &target, &kinds)?;
+        plan.prune.clear();
+        plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
+        let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
+        let known = self.recognised(&own.objects);
+        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
+        let mut progress = apply::apply(&plan, &preflight, &self.context.calls).await;
+        self.learn(&progress);
+        let mut healed = release.clone();
+        if let Some(own) = &mut healed.own {
+            fill_in(&mut own.objects, &progress.applied);
+        }
+        if healed != *release {
+            healed = self.context.store.update(&healed).await?;
+        }
+        match progress.stopped_by.take() {
+            Some(error) => Err(error.into()),
+            None => {
+                let names: Vec<_> = progress.applied.iter().map(|applied| applied.id.to_string()).collect();
+                tracing::info!(name = self.release, namespace = self.namespace, objects = names.join(", "), "healed");
+                Ok(healed)
+            }
+        }
+    }
+
+    async fn watch_recorded(&self, objects: &[Applied]) -> Result<(), ReconcileError> {
+        if !self.context.watch.watch_dependents {
+            return Ok(());
+        }
+        let ids = objects.iter().map(|applied| &applied.id);
+        let kinds = self.context.kinds.kinds_of(ids.clone()).await?;
+        let found: Vec<_> = ids.filter_map(|id| kinds.any_version(&id.group, &id.kind)).collect();
+        self.context.children.watch(found.iter());
+        Ok(())
+    }
+}
