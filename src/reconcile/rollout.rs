@@ -1,6 +1,5 @@
 //! A new revision, from its plan to its record.
 
-use std::collections::HashSet;
 
 use k8s_openapi::jiff::Timestamp;
 
