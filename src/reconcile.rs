@@ -69,6 +69,8 @@ pub enum ReconcileError {
     Uninstall(#[from] UninstallError),
     #[error("cannot write the custom resource: {}", sentence(.0))]
     Write(kube::Error),
+    #[error("cannot look at the release's objects: {}", sentence(.0))]
+    Look(kube::Error),
     #[error("the release {release} exists and {who}; give the custom resource another name, or remove that release")]
     NotOurs { release: String, who: String },
     /// The same input failed before, and trying again would not help.
@@ -89,7 +91,7 @@ impl ReconcileError {
             ReconcileError::Prune(error) => error.category(),
             ReconcileError::Store(error) => error.category(),
             ReconcileError::Uninstall(error) => error.category(),
-            ReconcileError::Write(error) => of_kube(error),
+            ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
             ReconcileError::NotOurs { .. } => Category::BelongsToAnother,
             ReconcileError::Again(failure) => failure.category,
         }

@@ -157,6 +157,16 @@ impl Project {
         project
     }
 
+    /// Adds lines to the one entry of watches.yaml.
+    pub fn watch_with(&self, fields: &str) {
+        let (group, kind) = (&self.resource.group, &self.resource.kind);
+        let lines: String = fields.trim().lines().map(|line| format!("  {line}\n")).collect();
+        self.file(
+            "watches.yaml",
+            &format!("- group: {group}\n  version: v1\n  kind: {kind}\n  chart: charts/app\n{lines}"),
+        );
+    }
+
     /// One more kind of the same group, made by the same chart.
     pub async fn with_kind(&self, kind: &str) -> ApiResource {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
@@ -192,7 +202,7 @@ impl Project {
 
     /// An operator that is about to start, with helm 4 and the rights of an administrator.
     pub fn launch(&self) -> Launch<'_> {
-        Launch { project: self, helm: tool("helm4"), args: vec![], groups: vec!["system:masters"] }
+        Launch { project: self, helm: tool("helm4"), args: vec![], groups: vec!["system:masters"], env: vec![] }
     }
 
     /// The user that this project's operator is for the API server.
@@ -262,6 +272,13 @@ impl Project {
         });
         let params = PatchParams::apply("test").force();
         self.crs().patch(name, &params, &Patch::Apply(cr)).await.expect("the custom resource is applied")
+    }
+
+    /// Sets a label of a custom resource.
+    pub async fn label(&self, name: &str, key: &str, value: &str) {
+        let patch = json!({"metadata": {"labels": {key: value}}});
+        let patched = self.crs().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
+        patched.expect("the custom resource is labelled");
     }
 
     /// Sets an annotation of a custom resource.
@@ -449,6 +466,7 @@ pub struct Launch<'a> {
     helm: PathBuf,
     args: Vec<&'static str>,
     groups: Vec<&'static str>,
+    env: Vec<(&'static str, &'static str)>,
 }
 
 impl Launch<'_> {
@@ -465,6 +483,11 @@ impl Launch<'_> {
         Launch { groups: vec!["system:authenticated"], ..self }
     }
 
+    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
     pub fn start(self) -> Operator {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
@@ -477,6 +500,7 @@ impl Launch<'_> {
             .env("KUBECONFIG", self.kubeconfig())
             .env("CHARTWRIGHT_HELM", self.helm)
             .env("POD_NAMESPACE", &self.project.namespace)
+            .envs(self.env.iter().copied())
             .current_dir(self.project.dir())
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file"))

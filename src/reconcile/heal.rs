@@ -6,7 +6,9 @@ use std::time::Instant;
 use super::rollout::fill_in;
 use super::{ReconcileError, Subject};
 use crate::apply;
+use crate::children::ends_by_itself;
 use crate::manifest;
+use crate::object::ObjectKey;
 use crate::plan::plan;
 use crate::preflight::preflight;
 use crate::release::{Applied, Release};
@@ -15,13 +17,10 @@ impl Subject<'_> {
     /// Applies again what somebody deleted or changed, and nothing else.
     pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
         let Some(own) = &release.own else { return Ok(release.clone()) };
-        self.watch_recorded(&own.objects).await?;
-        let drifted: HashSet<_> = own
-            .objects
-            .iter()
-            .filter(|applied| self.context.children.has_drifted(applied))
-            .map(|applied| applied.id.key())
-            .collect();
+        let drifted = match self.context.watch.watch_dependents {
+            true => self.drifted(&own.objects).await?,
+            false => self.drifted_by_asking(&own.objects).await?,
+        };
         let now = Instant::now();
         let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
         if drifted.is_empty() || wait.is_some() {
@@ -62,14 +61,31 @@ impl Subject<'_> {
         }
     }
 
-    async fn watch_recorded(&self, objects: &[Applied]) -> Result<(), ReconcileError> {
-        if !self.context.watch.watch_dependents {
-            return Ok(());
-        }
+    /// What the watches have seen to differ from the record.
+    async fn drifted(&self, objects: &[Applied]) -> Result<HashSet<ObjectKey>, ReconcileError> {
         let ids = objects.iter().map(|applied| &applied.id);
         let kinds = self.context.kinds.kinds_of(ids.clone()).await?;
         let found: Vec<_> = ids.filter_map(|id| kinds.any_version(&id.group, &id.kind)).collect();
         self.context.children.watch(found.iter());
-        Ok(())
+        let drifted = objects.iter().filter(|applied| self.context.children.has_drifted(applied));
+        Ok(drifted.map(|applied| applied.id.key()).collect())
+    }
+
+    /// The same without watches: each object is asked for.
+    async fn drifted_by_asking(&self, objects: &[Applied]) -> Result<HashSet<ObjectKey>, ReconcileError> {
+        let kinds = self.context.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
+        let mut drifted = HashSet::new();
+        for applied in objects {
+            let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
+            let live = self.context.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
+            let is_as_applied = match live {
+                None => ends_by_itself(&applied.id),
+                Some(live) => live.uid == applied.uid && live.generation == applied.generation,
+            };
+            if !is_as_applied {
+                drifted.insert(applied.id.key());
+            }
+        }
+        Ok(drifted)
     }
 }

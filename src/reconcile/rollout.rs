@@ -1,6 +1,5 @@
 //! A new revision, from its plan to its record.
 
-
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ReconcileError, Subject};
