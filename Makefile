@@ -30,7 +30,7 @@ test: tools ## Run all tests (one: make test T=part-of-its-name)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' Makefile
 
 ##@ Develop
 .PHONY: build
@@ -65,9 +65,12 @@ lab-env: ## Print its environment: eval "$(make -s lab-env)"
 install: $(NEEDED_TOOLS) ## Install the CRDs
 	$(KUBECTL) apply -k config/crd
 
+# With a CRD go its resources, and each of those waits for the operator to remove its release.
+DELETE_CRDS = $(KUBECTL) delete --ignore-not-found --timeout=120s -k config/crd || { echo 'error: the resources of the CRDs do not go; is the operator running? Start it (make run) and try again.' >&2; exit 1; }
+
 .PHONY: uninstall
-uninstall: $(NEEDED_TOOLS) ## Remove the CRDs, and with them all their resources
-	$(KUBECTL) delete --ignore-not-found -k config/crd
+uninstall: $(NEEDED_TOOLS) ## Remove the CRDs and all their resources, while the operator runs
+	@$(DELETE_CRDS)
 
 .PHONY: run
 run: $(NEEDED_TOOLS) ## Run the operator on this machine
@@ -96,5 +99,6 @@ deploy: $(NEEDED_TOOLS) ## Deploy the operator with the image IMG
 	$(KUBECTL) kustomize config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
 
 .PHONY: undeploy
-undeploy: $(NEEDED_TOOLS) ## Remove the operator, the CRDs, and with them all their resources
+undeploy: $(NEEDED_TOOLS) ## Remove the CRDs and all their resources, then the operator
+	@$(DELETE_CRDS)
 	$(KUBECTL) delete --ignore-not-found -k config/default

@@ -170,6 +170,7 @@ case ${1:-get} in
   get)
     for tool in "${tools[@]}"; do provide "$tool"; done
     # helm 4 is the one in the image.
-    ln -sfn helm4 "$bin/helm" ;;
+    ln -sfn helm4 "$bin/helm"
+    echo "tools: $bin" ;;
   *) sed -n '2,5p' "$0"; exit 2 ;;
 esac

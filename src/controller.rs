@@ -75,6 +75,13 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     });
     let reload = tokio::spawn(follow_chart(context.clone(), tell_all));
     tracing::info!(kind = resource.kind, api_version = resource.api_version, "watching");
+    if !context.primary.has_status {
+        let remedy = "add `subresources: {status: {}}` to its version and start again";
+        tracing::warn!(
+            kind = resource.kind,
+            "its CRD has no status subresource, so no status can be written; {remedy}"
+        );
+    }
     let api: Api<CustomResource> = Api::all_with(operator.client, &resource);
     let mut config = watcher::Config::default();
     if let Some(selector) = &context.watch.selector {

@@ -25,6 +25,7 @@ pub struct Capabilities {
 pub struct Kind {
     pub resource: ApiResource,
     pub namespaced: bool,
+    pub has_status: bool,
 }
 
 /// One answer of the API server.
@@ -55,7 +56,14 @@ impl Kinds {
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot ask the API server for its kinds: {}", sentence(.0))]
-pub struct DiscoveryError(#[from] kube::Error);
+pub struct DiscoveryError(kube::Error);
+
+// Not a `#[from]`: that makes it the source as well, and whoever prints sources would print it again.
+impl From<kube::Error> for DiscoveryError {
+    fn from(error: kube::Error) -> Self {
+        DiscoveryError(error)
+    }
+}
 
 impl DiscoveryError {
     pub fn category(&self) -> Category {
@@ -148,7 +156,9 @@ async fn discover(client: Client) -> Result<Kinds, kube::Error> {
             for (resource, capabilities) in resources {
                 kinds.capabilities.api_versions.push(format!("{}/{}", resource.api_version, resource.kind));
                 let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
-                kinds.known.insert(gvk, Kind { resource, namespaced: capabilities.scope == Scope::Namespaced });
+                let namespaced = capabilities.scope == Scope::Namespaced;
+                let has_status = capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("status"));
+                kinds.known.insert(gvk, Kind { resource, namespaced, has_status });
             }
         }
     }

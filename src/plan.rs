@@ -197,7 +197,7 @@ fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
     let kinds = versions.map(|version| {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-        (gvk, Kind { resource, namespaced })
+        (gvk, Kind { resource, namespaced, has_status: false })
     });
     kinds.collect()
 }

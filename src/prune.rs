@@ -36,6 +36,8 @@ pub struct Rules<'a> {
     pub occasion: Occasion,
     /// What was just applied: an object may be there under two kinds.
     pub applied: HashSet<String>,
+    /// Whether Helm's marks are enough: a person's `helm rollback` takes ours off.
+    pub helm_marks_suffice: bool,
 }
 
 /// What to do with an object.
@@ -58,7 +60,7 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
         return Verdict::Leave("the release has it under another kind");
     }
     let labelled = live.labels.as_ref().and_then(|labels| labels.get(RELEASE_LABEL)).map(String::as_str);
-    if labelled != Some(rules.release) {
+    if labelled != Some(rules.release) && !rules.helm_marks_suffice {
         return Verdict::Leave("it does not carry our label any more");
     }
     if judge(live, rules.release, rules.namespace, rules.owner) != Claim::Ours {
@@ -184,7 +186,8 @@ mod tests {
             uid: "owner".into(),
         };
         let applied = applied.iter().map(|uid| uid.to_string()).collect();
-        let rules = Rules { release: "web", namespace: "here", owner: &owner, occasion, applied };
+        let rules =
+            Rules { release: "web", namespace: "here", owner: &owner, occasion, applied, helm_marks_suffice: false };
         decide(recorded, &serde_json::from_value(live).unwrap(), &rules)
     }
 

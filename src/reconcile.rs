@@ -71,7 +71,7 @@ pub enum ReconcileError {
     Write(kube::Error),
     #[error("cannot look at the release's objects: {}", sentence(.0))]
     Look(kube::Error),
-    #[error("the release {release} exists and {who}; give the custom resource another name, or remove that release")]
+    #[error("the release {release} exists and {who}")]
     NotOurs { release: String, who: String },
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]

@@ -121,7 +121,8 @@ impl Helm {
         let ended = helm.run(&private_dir()?, &args).await?;
         let said = String::from_utf8_lossy(&ended.stdout).trim().to_owned();
         if !ended.success || !(said.starts_with("v3.") || said.starts_with("v4.")) {
-            let said = if said.is_empty() { ended.stderr.trim().to_owned() } else { said };
+            let said = if said.is_empty() { ended.stderr.trim() } else { said.as_str() };
+            let said = said.lines().next().unwrap_or("it printed nothing").to_owned();
             return Err(RenderError::WrongVersion { program: helm.program, said });
         }
         helm.version = said;

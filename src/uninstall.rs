@@ -7,7 +7,7 @@ use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
-use crate::manifest::order::uninstall_rank;
+use crate::manifest::{self, order::uninstall_rank};
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, RELEASE_LABEL};
@@ -38,6 +38,8 @@ pub struct Leaving<'a> {
     pub owner: &'a Owner,
     pub kinds: &'a Kinds,
     pub calls: &'a Calls,
+    /// Whether helm wrote the newest revision: it takes our marks off the objects.
+    pub helm_took_over: bool,
 }
 
 impl Leaving<'_> {
@@ -50,8 +52,25 @@ impl Leaving<'_> {
             owner: self.owner,
             occasion: Occasion::Uninstall,
             applied: Default::default(),
+            helm_marks_suffice: self.helm_took_over,
         };
         Ok(prune(&objects, &rules, self.kinds, self.calls).await?)
+    }
+
+    /// The objects of a manifest, as helm recorded it.
+    pub fn in_manifest(&self, manifest: &str) -> Vec<Applied> {
+        // What cannot be read was not applied either.
+        let objects = manifest::read(manifest).map(|rendered| rendered.objects).unwrap_or_default();
+        let ids = objects.iter().filter_map(|object| {
+            let mut id = object.id();
+            let kind = self.kinds.any_version(&id.group, &id.kind)?;
+            id.namespace = match kind.namespaced {
+                true => id.namespace.or_else(|| Some(self.namespace.to_owned())),
+                false => None,
+            };
+            Some(Applied::new(id, None))
+        });
+        ids.collect()
     }
 
     /// The objects that carry this release's marks, as far as the custom resource says where to look.

@@ -14,7 +14,8 @@
 //! | [`lines`] | where things stand in the file |
 //! | [`suggest`] | the nearest known name |
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -110,10 +111,21 @@ pub async fn load(path: &Path, base: &Path, helm: &Helm) -> Result<Watches, Watc
 /// Loads a watches file and goes on after an entry that is wrong.
 pub async fn check(path: &Path, base: &Path, helm: &Helm) -> Result<Checked, WatchesError> {
     let text = std::fs::read_to_string(path).map_err(|error| WatchesError::Read { path: path.to_owned(), error })?;
-    let environment = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let unset = RefCell::new(BTreeSet::new());
+    let environment = |name: &str| {
+        let value = std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        if value.is_none() {
+            unset.borrow_mut().insert(name.to_owned());
+        }
+        value
+    };
     let file = File { path, base, lines: Lines::of(&text) };
     let drafts = file.drafts(&text, &environment)?;
-    file.finish(drafts, async |texts: &[Text]| expand::evaluate(texts, helm).await).await
+    let unset = unset.into_inner();
+    let mut checked = file.finish(drafts, async |texts: &[Text]| expand::evaluate(texts, helm).await).await?;
+    let warning = |name| format!("{}: `overrideValues`: ${name} is not set and counts as empty", path.display());
+    checked.warnings.extend(unset.into_iter().map(warning));
+    Ok(checked)
 }
 
 /// The file that is being read.

@@ -189,6 +189,30 @@ async fn with_uninstall_wait_it_stays_until_the_last_object_is_gone_and_says_so(
     assert!(project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.is_none());
 }
 
+async fn after_a_persons_rollback_the_objects_go_too(helm: &str) {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.deployed("web").await;
+    project.apply("web", json!({"objects": [config("web", "green")]})).await;
+    project.deployed("web").await;
+    project.helm(helm, &["rollback", "web", "1"]);
+    project.delete("web").await;
+    project.gone("web").await;
+    assert!(project.get("v1", "ConfigMap", "web").await.is_none());
+    assert_eq!(project.helm(helm, &["list", "--short"]).trim(), "");
+}
+
+#[tokio::test]
+async fn after_a_persons_rollback_with_helm_3_the_objects_go_too() {
+    after_a_persons_rollback_the_objects_go_too("helm3").await;
+}
+
+#[tokio::test]
+async fn after_a_persons_rollback_with_helm_4_the_objects_go_too() {
+    after_a_persons_rollback_the_objects_go_too("helm4").await;
+}
+
 #[tokio::test]
 async fn with_uninstall_wait_kept_objects_are_not_waited_for() {
     let project = Project::of_objects().await;

@@ -60,6 +60,7 @@ async fn show() -> Result<()> {
     step("delete the Service; it comes back", heal(&stage)).await?;
     println!();
     stage.show_result()?;
+    println!("\nEverything happened as it should.");
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         stage.invite();
         std::future::pending::<()>().await;
@@ -168,7 +169,11 @@ impl Stage {
         println!("{}\n", self.kubectl(&["get", "nginx"])?);
         println!(
             "{}",
-            self.kubectl(&["get", "deployment,service,configmap,serviceaccount", "-lchartwright.dev/release"])?
+            self.kubectl(&[
+                "get",
+                "deployment,service,configmap,serviceaccount,poddisruptionbudget",
+                "-lchartwright.dev/release"
+            ])?
         );
         let releases = self.tool("helm", &["list"])?;
         if releases.lines().count() > 1 {

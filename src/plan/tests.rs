@@ -3,7 +3,7 @@ use super::*;
 fn kinds() -> Kinds {
     let kind = |group: &str, kind: &str, namespaced| {
         let gvk = GroupVersionKind::gvk(group, "v1", kind);
-        (gvk.clone(), Kind { resource: ApiResource::from_gvk(&gvk), namespaced })
+        (gvk.clone(), Kind { resource: ApiResource::from_gvk(&gvk), namespaced, has_status: false })
     };
     let crd = kind("apiextensions.k8s.io", "CustomResourceDefinition", false);
     Kinds::of([kind("", "ConfigMap", true), kind("", "Namespace", false), crd])

@@ -55,7 +55,15 @@ impl Subject<'_> {
             Some(error) => Err(error.into()),
             None => {
                 let names: Vec<_> = progress.applied.iter().map(|applied| applied.id.to_string()).collect();
-                tracing::info!(name = self.release, namespace = self.namespace, objects = names.join(", "), "healed");
+                let kind = &self.owner.gvk.kind;
+                tracing::info!(
+                    kind,
+                    namespace = self.namespace,
+                    name = self.release,
+                    objects = names.join(", "),
+                    "healed"
+                );
+                self.tell("Healed", &format!("Applied again what was changed or deleted: {}", names.join(", "))).await;
                 Ok(healed)
             }
         }

@@ -197,6 +197,7 @@ impl Subject<'_> {
             owner: &self.owner,
             occasion,
             applied: progress.applied.iter().filter_map(|applied| applied.uid.clone()).collect(),
+            helm_marks_suffice: false,
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();

@@ -104,10 +104,20 @@ impl<'a> Subject<'a> {
     /// Refuses a release that another tool or another custom resource made.
     pub fn check_owner(&self, history: &History) -> Result<(), ReconcileError> {
         let Some(latest) = history.latest() else { return Ok(()) };
+        let (namespace, name) = (&self.namespace, &self.release);
         let who = match &latest.own {
-            None => "was made by another tool".to_owned(),
             Some(own) if own.owner.is_same_resource(&self.owner_mark()) => return Ok(()),
-            Some(own) => format!("belongs to the {} {}", own.owner.kind, own.owner.name),
+            Some(own) => {
+                let (kind, name) = (&own.owner.kind, &own.owner.name);
+                format!("belongs to the {kind} {name}; give the custom resource another name, or remove that one")
+            }
+            None if self.contents() != Contents::default() => format!(
+                "its revision {} was written by helm, so it is left alone; to let the custom resource take over again, remove the records (the objects stay): kubectl -n {namespace} delete secret -l owner=helm,name={name}",
+                latest.revision
+            ),
+            None => {
+                "was made by another tool; give the custom resource another name, or remove that release".to_owned()
+            }
         };
         Err(ReconcileError::NotOurs { release: format!("{}/{}", self.namespace, self.release), who })
     }

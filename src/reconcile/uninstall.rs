@@ -57,20 +57,27 @@ impl Subject<'_> {
         }
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
+        let helms = history.latest().filter(|latest| latest.own.is_none());
         let leaving = Leaving {
             release: &self.release,
             namespace: &self.namespace,
             owner: &self.owner,
             kinds: &kinds,
             calls: &self.context.calls,
+            helm_took_over: helms.is_some(),
         };
         let mut objects = recorded;
+        let mut add = |more: Vec<Applied>| {
+            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
+            let new: Vec<_> = more.into_iter().filter(is_new).collect();
+            objects.extend(new);
+        };
+        if let Some(latest) = helms {
+            add(leaving.in_manifest(&latest.manifest));
+        }
         if history.deployed().is_none_or(|deployed| deployed.own.is_none()) {
             // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
-            let found = leaving.find(&self.contents()).await?;
-            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
-            let new: Vec<_> = found.into_iter().filter(is_new).collect();
-            objects.extend(new);
+            add(leaving.find(&self.contents()).await?);
         }
         let pruned = leaving.remove(objects.clone()).await?;
         if self.is_asked("helm.sdk.operatorframework.io/uninstall-wait") {
@@ -79,6 +86,9 @@ impl Subject<'_> {
             if !remaining.is_empty() {
                 return Ok(remaining.iter().map(ToString::to_string).collect());
             }
+        }
+        for release in history.iter() {
+            self.context.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
         self.context.store.delete_all(&self.namespace, &self.release).await?;
         Ok(vec![])
