@@ -3,6 +3,8 @@
 pub mod run;
 pub mod validate;
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 /// Turns Helm charts into Kubernetes APIs.
@@ -24,4 +26,15 @@ pub enum Command {
     Validate(validate::Args),
     /// Print the version
     Version,
+}
+
+/// Where an operator project is, and what renders it.
+#[derive(Debug, clap::Args)]
+pub struct Project {
+    /// The file that maps kinds to charts
+    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
+    pub watches_file: PathBuf,
+    /// The helm program, version 3 or 4 [default: `helm` on PATH]
+    #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
+    pub helm: Option<PathBuf>,
 }

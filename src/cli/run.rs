@@ -1,6 +1,5 @@
 //! `chartwright run`: the operator.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use super::Project;
 use crate::calls::Calls;
 use crate::claims::Claims;
 use crate::controller::{self, Operator};
@@ -18,12 +18,8 @@ use crate::{cluster, telemetry, watches};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file that maps kinds to charts
-    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
-    pub watches_file: PathBuf,
-    /// The helm program, version 3 or 4 [default: `helm` on PATH]
-    #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
-    pub helm: Option<PathBuf>,
+    #[command(flatten)]
+    pub project: Project,
     /// How long helm may take for one render, as in 90s or 1m30s
     #[arg(long, value_name = "DURATION", env = "CHARTWRIGHT_RENDER_TIMEOUT", default_value = "60s", value_parser = duration)]
     pub render_timeout: Duration,
@@ -40,9 +36,9 @@ fn duration(text: &str) -> Result<Duration, String> {
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::logs::start();
     let here = std::env::current_dir().context("cannot find the working directory")?;
-    let mut helm = Helm::find(args.helm.as_deref()).await?;
+    let mut helm = Helm::find(args.project.helm.as_deref()).await?;
     helm.limits.time = args.render_timeout;
-    let watches = watches::load(&args.watches_file, &here, &helm).await?;
+    let watches = watches::load(&args.project.watches_file, &here, &helm).await?;
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
     }

@@ -5,12 +5,12 @@
 //! a chart renders are not checked, and helm believes in the Kubernetes version that it was made for.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::Project;
 use crate::discovery::Capabilities;
 use crate::error::Category;
 use crate::manifest;
@@ -20,12 +20,8 @@ use crate::watches::{self, Checked, Watch, WatchesError};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The file that maps kinds to charts
-    #[arg(long, default_value = "./watches.yaml", value_name = "FILE")]
-    pub watches_file: PathBuf,
-    /// The helm program, version 3 or 4 [default: `helm` on PATH]
-    #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
-    pub helm: Option<PathBuf>,
+    #[command(flatten)]
+    pub project: Project,
     /// How to print the result
     #[arg(short, long, default_value = "text", value_name = "FORMAT")]
     pub output: Format,
@@ -40,8 +36,8 @@ pub enum Format {
 /// Prints what was found. The exit code is 1 where there is an error.
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let here = std::env::current_dir().context("cannot find the working directory")?;
-    let helm = Helm::find(args.helm.as_deref()).await?;
-    let report = match watches::check(&args.watches_file, &here, &helm).await {
+    let helm = Helm::find(args.project.helm.as_deref()).await?;
+    let report = match watches::check(&args.project.watches_file, &here, &helm).await {
         Ok(checked) => Report::of(checked, &helm).await,
         Err(error) => Report { errors: vec![error.to_string()], ..Report::default() },
     };
