@@ -96,6 +96,8 @@ pub enum Retry {
 pub fn of_kube(error: &kube::Error) -> Category {
     let kube::Error::Api(status) = error else { return Category::Unreachable };
     match status.code {
+        // The check of owner references learns of a new kind a few seconds after everybody else.
+        403 if status.message.contains("cannot find RESTMapping") => Category::Waiting,
         401 | 403 => Category::Forbidden,
         404 if is_unknown_kind(&status.message) => Category::UnknownKind,
         404 => Category::Missing,
@@ -137,4 +139,27 @@ pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
         cause = next;
     }
     cause.to_string().lines().next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn category(code: u16, message: &str) -> Category {
+        of_kube(&kube::Error::Api(Box::new(kube::core::Status::failure(message, "x").with_code(code))))
+    }
+
+    #[test]
+    fn an_answer_is_judged_by_code_and_words() {
+        assert_eq!(category(403, "pods is forbidden: User \"a\" cannot list"), Category::Forbidden);
+        let new_kind =
+            "forbidden: cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion g/v1";
+        assert_eq!(category(403, new_kind), Category::Waiting);
+        assert_eq!(category(404, "namespaces \"x\" not found"), Category::Missing);
+        assert_eq!(category(422, "spec.selector: Invalid value: field is immutable"), Category::ImmutableField);
+        assert_eq!(category(422, "spec.ports[0]: Invalid value"), Category::InvalidObject);
+        assert_eq!(category(500, "failed to create typed patch object (x)"), Category::InvalidObject);
+        assert_eq!(category(500, "etcd is away"), Category::Unreachable);
+        assert_eq!(category(429, "slow down"), Category::Unreachable);
+    }
 }
