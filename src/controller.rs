@@ -223,13 +223,14 @@ fn failed(cr: Arc<CustomResource>, error: &ReconcileError, context: &Context, at
 
 /// Twice as long after each failure in a row. What only a person can repair starts slowly.
 fn backoff(retry: Retry, attempt: u32) -> Option<Duration> {
-    let first = match retry {
+    let (first, longest) = match retry {
         Retry::Never => return None,
-        Retry::Seldom => Duration::from_secs(20),
-        Retry::Often => Duration::from_secs(1),
-        Retry::Soon => Duration::from_millis(500),
+        Retry::Seldom => (Duration::from_secs(20), LONGEST_BACKOFF),
+        Retry::Often => (Duration::from_secs(1), LONGEST_BACKOFF),
+        // It ends by itself, and somebody waits for it.
+        Retry::Soon => (Duration::from_millis(500), Duration::from_secs(5)),
     };
-    Some(first.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(LONGEST_BACKOFF))
+    Some(first.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(longest))
 }
 
 /// Up to a quarter longer, so that many that failed together do not come back together.
@@ -248,6 +249,7 @@ mod tests {
         assert_eq!(backoff(Retry::Often, 1), Some(Duration::from_secs(1)));
         assert_eq!(backoff(Retry::Often, 3), Some(Duration::from_secs(4)));
         assert_eq!(backoff(Retry::Often, 40), Some(LONGEST_BACKOFF));
+        assert_eq!(backoff(Retry::Soon, 40), Some(Duration::from_secs(5)));
     }
 
     #[test]

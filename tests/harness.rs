@@ -27,7 +27,9 @@ use kube::{Client, Config};
 use lab::ControlPlane;
 use serde_json::{Value, json};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The API server's check of owner references learns of a new kind only at its next look, up to half a minute later. An
+/// administrator is not checked; an operator with limited rights has to wait for it.
+const PATIENCE: Duration = Duration::from_secs(75);
 
 /// The control plane that all tests of this run share. It ends with this process.
 pub fn control_plane() -> &'static ControlPlane {
@@ -45,7 +47,7 @@ pub async fn client() -> Client {
     Client::try_from(config).expect("a client")
 }
 
-/// Polls until there is an answer; fails with `what` after half a minute.
+/// Polls until there is an answer; fails with `what` when patience ends.
 pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
     until_within(PATIENCE, what, look).await
 }
