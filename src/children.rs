@@ -7,23 +7,22 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use futures::channel::mpsc::UnboundedSender;
 use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
-use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::custom_resource::CustomResource;
+use crate::custom_resource::{CustomResource, Place};
 use crate::discovery::Kind;
 use crate::health::{self, Health, State};
 use crate::object::{ObjectId, ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
+use crate::queue::{Queue, Urgency};
 use crate::release::Applied;
 
 /// Kinds of Kubernetes itself that are ready as soon as they exist.
@@ -66,7 +65,7 @@ pub struct Seen {
     pub health: Health,
     /// Grows with every change, across all objects of a cluster.
     version: u64,
-    parent: Option<ObjectRef<CustomResource>>,
+    parent: Option<Place>,
 }
 
 /// The answer to "is it there?".
@@ -95,20 +94,13 @@ pub struct Children {
     owner: Kind,
     tables: Arc<Mutex<HashMap<(String, String), Table>>>,
     started: Mutex<HashSet<(String, String)>>,
-    tell: UnboundedSender<ObjectRef<CustomResource>>,
-    tell_all: UnboundedSender<()>,
+    queue: Arc<Queue>,
     stop: CancellationToken,
 }
 
 impl Children {
-    pub fn new(
-        client: Client,
-        owner: Kind,
-        tell: UnboundedSender<ObjectRef<CustomResource>>,
-        tell_all: UnboundedSender<()>,
-        stop: CancellationToken,
-    ) -> Self {
-        Children { client, owner, tables: Arc::default(), started: Mutex::default(), tell, tell_all, stop }
+    pub fn new(client: Client, owner: Kind, queue: Arc<Queue>, stop: CancellationToken) -> Self {
+        Children { client, owner, tables: Arc::default(), started: Mutex::default(), queue, stop }
     }
 
     /// Starts a watch for each kind that has none.
@@ -159,9 +151,7 @@ impl Children {
     /// Whether the watch sees this very object with the marks of this custom resource.
     pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &CustomResource) -> bool {
         let Sight::Present(seen) = self.sight(&id.key()) else { return false };
-        let owner = ObjectRef::from_obj_with(cr, self.owner.resource.clone());
-        seen.uid == uid
-            && seen.parent.is_some_and(|parent| (parent.name, parent.namespace) == (owner.name, owner.namespace))
+        seen.uid == uid && seen.parent == Some(cr.place())
     }
 
     /// Whether an object is not as the record says it was applied.
@@ -182,8 +172,7 @@ impl Children {
             resource: resource.clone(),
             owner: self.owner.clone(),
             tables: self.tables.clone(),
-            tell: self.tell.clone(),
-            tell_all: self.tell_all.clone(),
+            queue: self.queue.clone(),
         };
         let (client, stop) = (self.client.clone(), self.stop.clone());
         async move {
@@ -239,8 +228,7 @@ struct Watch {
     resource: ApiResource,
     owner: Kind,
     tables: Arc<Mutex<HashMap<(String, String), Table>>>,
-    tell: UnboundedSender<ObjectRef<CustomResource>>,
-    tell_all: UnboundedSender<()>,
+    queue: Arc<Queue>,
 }
 
 impl Watch {
@@ -265,12 +253,12 @@ impl Watch {
             Change::Gone(metadata) => {
                 table.newest = table.newest.max(version(&metadata));
                 table.seen.remove(&place(&metadata));
-                tell(&self.tell, parent(&metadata, &self.owner));
+                tell(&self.queue, parent(&metadata, &self.owner));
             }
             Change::ListEnds => {
                 if !std::mem::replace(&mut table.synced, true) {
                     // Whoever misses an object of this kind can see it only now.
-                    let _ = self.tell_all.unbounded_send(());
+                    self.queue.tell_all(Urgency::Recheck);
                 }
                 let Some(mut listed) = table.listing.take() else { return };
                 let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
@@ -280,7 +268,7 @@ impl Watch {
                         // Learned from an answer while the list was under way.
                         false if seen.version > newest => drop(listed.insert(place, seen)),
                         // What is missing from a new list went while nobody watched.
-                        false => tell(&self.tell, seen.parent),
+                        false => tell(&self.queue, seen.parent),
                     }
                 }
                 table.seen = listed;
@@ -305,15 +293,14 @@ impl Watch {
                 || (before.health.state, &before.health.reason) != (seen.health.state, &seen.health.reason)
         });
         if is_news {
-            tell(&self.tell, seen.parent);
+            tell(&self.queue, seen.parent);
         }
     }
 }
 
-fn tell(listener: &UnboundedSender<ObjectRef<CustomResource>>, parent: Option<ObjectRef<CustomResource>>) {
+fn tell(queue: &Queue, parent: Option<Place>) {
     if let Some(parent) = parent {
-        // The receiver is gone only when the operator stops.
-        let _ = listener.unbounded_send(parent);
+        queue.tell(parent, Urgency::Edit);
     }
 }
 
@@ -347,15 +334,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The custom resource that an object belongs to, by owner reference or by annotation.
-fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<ObjectRef<CustomResource>> {
+fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<Place> {
     let resource = &owner.resource;
-    let reference_to = |name: &str, namespace: Option<&str>| {
-        let parent = ObjectRef::new_with(name, resource.clone());
-        match namespace.filter(|_| owner.namespaced) {
-            Some(namespace) => parent.within(namespace),
-            None => parent,
-        }
-    };
+    let reference_to = |name: &str, namespace: Option<&str>| Place::new(namespace.filter(|_| owner.namespaced), name);
     let by_reference = metadata.owner_references.iter().flatten().find(|reference| {
         reference.controller == Some(true)
             && reference.kind == resource.kind

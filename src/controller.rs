@@ -10,7 +10,7 @@ use futures::future::join_all;
 use kube::api::Api;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::predicates;
-use kube::runtime::reflector;
+use kube::runtime::reflector::{self, ObjectRef};
 use kube::runtime::{Predicate, WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 use tokio::sync::Semaphore;
@@ -23,8 +23,8 @@ use crate::claims::Claims;
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
 use crate::error::Retry;
+use crate::queue::Queue;
 use crate::reconcile::{Context, Next, ReconcileError, reconcile};
-use crate::release::Store;
 use crate::render::Helm;
 use crate::telemetry::events::Events;
 use crate::watches::Watch;
@@ -55,12 +55,12 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let Some(primary) = stop.run_until_cancelled(wait_for_kind(&watch, &operator.kinds)).await else { return };
     let (tell, told) = mpsc::unbounded();
     let (tell_all, told_all) = mpsc::unbounded();
+    let queue = Arc::new(Queue::new(tell, tell_all.clone()));
     let resource = primary.resource.clone();
     let chart = Arc::new(Live::new(watch.chart.clone(), operator.helm.clone()));
     let context = Arc::new(Context {
         events: Events::new(operator.client.clone()),
-        store: Store::new(operator.calls.clone()),
-        children: Children::new(operator.client.clone(), primary.clone(), tell, tell_all.clone(), stop.clone()),
+        children: Children::new(operator.client.clone(), primary.clone(), queue, stop.clone()),
         client: operator.client.clone(),
         helm: operator.helm,
         helm_slots: operator.helm_slots,
@@ -96,6 +96,14 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
         .reflect(writer)
         .applied_objects()
         .predicate_filter(news, Default::default());
+    let named = resource.clone();
+    let told = told.map(move |(place, _)| {
+        let reference = ObjectRef::new_with(&place.name, named.clone());
+        match &place.namespace {
+            Some(namespace) => reference.within(namespace),
+            None => reference,
+        }
+    });
     let attempts = Arc::new(Attempts::default());
     let counted = attempts.clone();
     Controller::for_stream_with(resources, reader, resource)

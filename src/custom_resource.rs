@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::Resource;
@@ -14,6 +15,20 @@ use kube::discovery::ApiResource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+/// Which custom resource of a kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// None for a cluster-scoped resource.
+    pub namespace: Option<Arc<str>>,
+    pub name: Arc<str>,
+}
+
+impl Place {
+    pub fn new(namespace: Option<&str>, name: &str) -> Self {
+        Place { namespace: namespace.map(Arc::from), name: name.into() }
+    }
+}
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct CustomResource {
@@ -26,6 +41,10 @@ pub struct CustomResource {
 }
 
 impl CustomResource {
+    pub fn place(&self) -> Place {
+        Place::new(self.metadata.namespace.as_deref(), self.metadata.name.as_deref().unwrap_or_default())
+    }
+
     /// # Errors
     /// The spec is nested more deeply than anything reads.
     pub fn spec(&self) -> Result<Option<Value>, serde_json::Error> {

@@ -30,6 +30,7 @@
 //! | [`status`] | what the custom resource says about itself |
 //! | [`custom_resource`] | a custom resource as it is watched |
 //! | [`reconcile`] | the story |
+//! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
 //! | [`discovery`] | the kinds that the API server knows |
@@ -59,6 +60,7 @@ pub mod ownership;
 pub mod plan;
 pub mod preflight;
 pub mod prune;
+pub mod queue;
 pub mod reconcile;
 pub mod release;
 pub mod render;

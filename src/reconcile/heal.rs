@@ -41,15 +41,15 @@ impl Subject<'_> {
         plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
         let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
         let known = self.recognised(&own.objects);
-        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
-        let mut progress = apply::apply(&plan, &preflight, &self.context.calls).await;
+        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.calls).await?;
+        let mut progress = apply::apply(&plan, &preflight, &self.calls).await;
         self.learn(&progress);
         let mut healed = release.clone();
         if let Some(own) = &mut healed.own {
             fill_in(&mut own.objects, &progress.applied);
         }
         if healed != *release {
-            healed = self.context.store.update(&healed).await?;
+            healed = self.store.update(&healed).await?;
         }
         match progress.stopped_by.take() {
             Some(error) => Err(error.into()),
@@ -85,7 +85,7 @@ impl Subject<'_> {
         let mut drifted = HashSet::new();
         for applied in objects {
             let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
-            let live = self.context.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
+            let live = self.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
             let is_as_applied = match live {
                 None => ends_by_itself(&applied.id),
                 Some(live) => live.uid == applied.uid && live.generation == applied.generation,

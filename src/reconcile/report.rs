@@ -101,7 +101,7 @@ impl Subject<'_> {
         });
         let params = PatchParams::apply(CR_MANAGER).force();
         let (api, patch) = (self.api(), Patch::Apply(patch));
-        let written = self.context.calls.within(api.patch_status(&self.owner.name, &params, &patch)).await;
+        let written = self.calls.within(api.patch_status(&self.owner.name, &params, &patch)).await;
         match written {
             // It went in the meantime.
             Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
@@ -181,11 +181,10 @@ impl Subject<'_> {
     /// Why a workload's pods are not ready. What cannot be asked is not explained: the workload's own state is told anyway.
     async fn cause(&self, id: &ObjectId) -> Option<Cause> {
         let kind = self.context.kinds.kinds().any_version(&id.group, &id.kind)?;
-        let live = self.context.calls.get(&kind, id).await.ok()??;
+        let live = self.calls.get(&kind, id).await.ok()??;
         let selector = health::selector_of(&serde_json::to_value(live).ok()?)?;
         let pods: Api<Pod> = Api::namespaced(self.context.client.clone(), id.namespace.as_deref()?);
-        let list =
-            self.context.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
+        let list = self.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
         let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
         health::why(&pods, Timestamp::now())
     }

@@ -83,9 +83,9 @@ impl Subject<'_> {
         let plan = plan(rendered, &before, &target, &kinds)?;
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         let known = self.recognised(&before);
-        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.context.calls).await?;
+        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.calls).await?;
 
-        apply::install_crds(&plan, &self.context.calls).await?;
+        apply::install_crds(&plan, &self.calls).await?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
@@ -144,13 +144,13 @@ impl Subject<'_> {
             own.objects = plan.ids().map(|id| Applied::new(id, None)).map(|new| known(&new).unwrap_or(new)).collect();
         }
         match history.get(pending.revision) {
-            None => Ok(self.context.store.create(&pending).await?),
+            None => Ok(self.store.create(&pending).await?),
             Some(old) => {
                 let status = if history.deployed().is_some() { Status::PendingUpgrade } else { Status::PendingInstall };
                 pending.status = status;
                 match *old == pending {
                     true => Ok(pending),
-                    false => Ok(self.context.store.update(&pending).await?),
+                    false => Ok(self.store.update(&pending).await?),
                 }
             }
         }
@@ -164,7 +164,7 @@ impl Subject<'_> {
         pending: &Release,
         history: &History,
     ) -> Result<(Progress, Pruned), ReconcileError> {
-        let mut progress = apply::apply(plan, preflight, &self.context.calls).await;
+        let mut progress = apply::apply(plan, preflight, &self.calls).await;
         self.learn(&progress);
         if let Some(error) = progress.stopped_by.take() {
             return self.record_failed(pending, &progress.applied, error.into()).await;
@@ -205,7 +205,7 @@ impl Subject<'_> {
             let rank = |applied: &Applied| manifest::order::uninstall_rank(&applied.id.kind).0;
             rank(a).cmp(&rank(b))
         });
-        Ok(prune(&objects, &rules, &kinds, &self.context.calls).await?)
+        Ok(prune(&objects, &rules, &kinds, &self.calls).await?)
     }
 
     async fn record_failed<T>(
@@ -219,7 +219,7 @@ impl Subject<'_> {
             fill_in(&mut own.objects, applied);
         }
         // The error that led here says more than one about the record.
-        if let Err(store) = self.context.store.update(&failed).await {
+        if let Err(store) = self.store.update(&failed).await {
             tracing::warn!(release = self.release, "cannot record the failure: {store}");
         }
         Err(error)
@@ -239,7 +239,7 @@ impl Subject<'_> {
             fill_in(&mut own.objects, &progress.applied);
             own.kept = pruned.kept.clone();
         }
-        let store = &self.context.store;
+        let store = &self.store;
         let deployed = store.update(&deployed).await?;
         for old in history.iter().filter(|old| old.revision != deployed.revision && old.status == Status::Deployed) {
             store.update(&old.with_status(Status::Superseded, &old.description)).await?;

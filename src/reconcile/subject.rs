@@ -42,7 +42,6 @@ pub struct Context {
     pub helm_slots: Arc<Semaphore>,
     pub calls: Calls,
     pub claims: Claims,
-    pub store: Store,
     pub kinds: Arc<Cache>,
     pub watch: Watch,
     pub chart: Arc<Live>,
@@ -62,6 +61,8 @@ pub struct Subject<'a> {
     pub owner: Owner,
     pub release: String,
     pub namespace: String,
+    pub calls: Calls,
+    pub store: Store,
 }
 
 impl<'a> Subject<'a> {
@@ -74,7 +75,9 @@ impl<'a> Subject<'a> {
         };
         let fallback = context.watch.release_namespace.as_ref().unwrap_or(&context.default_namespace);
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
-        Subject { cr, context, release: owner.name.clone(), namespace, owner }
+        let calls = context.calls.clone();
+        let store = Store::new(calls.clone());
+        Subject { cr, context, release: owner.name.clone(), namespace, owner, calls, store }
     }
 
     pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
@@ -98,7 +101,7 @@ impl<'a> Subject<'a> {
     }
 
     pub async fn history(&self) -> Result<History, ReconcileError> {
-        Ok(self.context.store.history(&self.namespace, &self.release).await?)
+        Ok(self.store.history(&self.namespace, &self.release).await?)
     }
 
     /// Refuses a release that another tool or another custom resource made.
@@ -221,7 +224,7 @@ impl<'a> Subject<'a> {
             return Ok(Some(Cow::Borrowed(cr)));
         }
         let api = subject.api();
-        let live = context.calls.within(api.get_opt(&subject.owner.name)).await.map_err(ReconcileError::Write)?;
+        let live = subject.calls.within(api.get_opt(&subject.owner.name)).await.map_err(ReconcileError::Write)?;
         Ok(live.filter(|live| live.metadata.uid == cr.metadata.uid).map(Cow::Owned))
     }
 
@@ -251,7 +254,7 @@ impl<'a> Subject<'a> {
         });
         let params = PatchParams::apply(CR_MANAGER).force();
         let (api, patch) = (self.api(), Patch::Apply(patch));
-        let written = self.context.calls.within(api.patch(&self.owner.name, &params, &patch)).await;
+        let written = self.calls.within(api.patch(&self.owner.name, &params, &patch)).await;
         self.note_write(&written.map_err(ReconcileError::Write)?);
         Ok(())
     }

@@ -63,7 +63,7 @@ impl Subject<'_> {
             namespace: &self.namespace,
             owner: &self.owner,
             kinds: &kinds,
-            calls: &self.context.calls,
+            calls: &self.calls,
             helm_took_over: helms.is_some(),
         };
         let mut objects = recorded;
@@ -88,9 +88,9 @@ impl Subject<'_> {
             }
         }
         for release in history.iter() {
-            self.context.store.delete(&self.namespace, &self.release, release.revision).await?;
+            self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
-        self.context.store.delete_all(&self.namespace, &self.release).await?;
+        self.store.delete_all(&self.namespace, &self.release).await?;
         Ok(vec![])
     }
 
@@ -139,7 +139,7 @@ impl Subject<'_> {
         let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": self.cr.metadata.resource_version}});
         let params = PatchParams { field_manager: Some(CR_MANAGER.into()), ..Default::default() };
         let (api, patch) = (self.api(), Patch::Merge(patch));
-        match self.context.calls.within(api.patch(&self.owner.name, &params, &patch)).await {
+        match self.calls.within(api.patch(&self.owner.name, &params, &patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             patched => patched.map(|_| ()).map_err(ReconcileError::Write),
         }
