@@ -2,6 +2,8 @@
 //!
 //! Waits for CRDs hold no slot. Whatever happens, the caller learns what was applied, so that the record can say it.
 
+pub mod crossed;
+
 use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt, stream};
@@ -12,6 +14,7 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use crate::calls::Calls;
+use crate::drift;
 use crate::error::{Category, of_kube};
 use crate::health::{self, Health, State};
 use crate::manifest::order::install_rank;
@@ -80,17 +83,18 @@ pub async fn install_crds(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> 
 pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progress {
     let mut progress = Progress::default();
     for rank in plan.apply.chunk_by(|a, b| install_rank(a.object.kind()) == install_rank(b.object.kind())) {
+        let rank = || rank.iter().filter(|planned| !planned.is_settled);
         // Boxed, since the compiler cannot see that a future which borrows from a slice may cross threads.
-        let applications: Vec<_> = rank.iter().map(|planned| apply_one(planned, preflight, calls).boxed()).collect();
+        let applications: Vec<_> = rank().map(|planned| apply_one(planned, preflight, calls).boxed()).collect();
         let mut results = stream::iter(applications).buffer_unordered(AT_ONCE);
         while let Some(result) = results.next().await {
             match result {
-                Ok(object) => progress.note(object),
+                Ok((planned, object)) => progress.note(planned, object),
                 Err(error) => progress.stopped_by = progress.stopped_by.take().or(Some(error)),
             }
         }
         if progress.stopped_by.is_none() {
-            progress.stopped_by = wait_for_crds(rank, calls).await.err();
+            progress.stopped_by = wait_for_crds(rank(), calls).await.err();
         }
         if progress.stopped_by.is_some() {
             break;
@@ -100,26 +104,28 @@ pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progres
 }
 
 impl Progress {
-    fn note(&mut self, (id, object): (ObjectId, DynamicObject)) {
-        let mut applied = Applied::new(id, object.metadata.uid.clone());
-        applied.generation = object.metadata.generation;
-        self.applied.push(applied);
+    fn note(&mut self, planned: &Planned, object: DynamicObject) {
+        let mut applied = Applied::new(planned.object.id(), object.metadata.uid.clone());
         let value = serde_json::to_value(&object).unwrap_or(Value::Null);
+        let annotation = |key: &str| object.metadata.annotations.as_ref()?.get(key);
+        applied.is_left_alone = annotation(drift::DRIFT).is_some_and(|drift| drift == "ignore");
+        applied.overruled = drift::overruled(planned.object.value(), &value);
+        self.applied.push(applied);
         self.answers.push((object.metadata, health::of(&value, Timestamp::now())));
     }
 }
 
-async fn apply_one(
-    planned: &Planned,
+async fn apply_one<'a>(
+    planned: &'a Planned,
     preflight: &Preflight,
     calls: &Calls,
-) -> Result<(ObjectId, DynamicObject), ApplyError> {
+) -> Result<(&'a Planned, DynamicObject), ApplyError> {
     let id = planned.object.id();
     if let Some(uid) = preflight.replace.get(&id) {
         remove(planned, &id, uid, calls).await?;
     }
     let applied = calls.apply(planned).await;
-    applied.map(|object| (id, object)).map_err(|error| ApplyError::refused(planned, error))
+    applied.map(|object| (planned, object)).map_err(|error| ApplyError::refused(planned, error))
 }
 
 /// Deletes an object that is made again, and waits until its name is free.
@@ -142,8 +148,8 @@ async fn remove(planned: &Planned, id: &ObjectId, uid: &str, calls: &Calls) -> R
     }
 }
 
-async fn wait_for_crds(rank: &[Planned], calls: &Calls) -> Result<(), ApplyError> {
-    for crd in rank.iter().filter(|planned| is_crd(planned)) {
+async fn wait_for_crds(rank: impl Iterator<Item = &Planned>, calls: &Calls) -> Result<(), ApplyError> {
+    for crd in rank.filter(|planned| is_crd(planned)) {
         wait_until_established(crd, calls).await?;
     }
     Ok(())

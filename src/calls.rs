@@ -108,9 +108,20 @@ impl Calls {
 
     /// Changes metadata of an object that is not the release's any more.
     pub async fn merge(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), Error> {
+        self.merge_as(FIELD_MANAGER, kind, id, patch).await.map(|_| ())
+    }
+
+    /// A merge patch under a name of its own.
+    pub async fn merge_as(
+        &self,
+        manager: &str,
+        kind: &Kind,
+        id: &ObjectId,
+        patch: &Value,
+    ) -> Result<DynamicObject, Error> {
         let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
-        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-        self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await.map(|_| ())
+        let params = PatchParams { field_manager: Some(manager.into()), ..Default::default() };
+        self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await
     }
 
     /// One call, with a slot and a time limit.

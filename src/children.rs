@@ -1,13 +1,15 @@
-//! Watches on what was applied, one per kind, started when a plan first needs the kind.
+//! Watches on what was applied, one per kind, started when a plan first needs the kind, and shared by all watched kinds.
 //!
 //! They answer two questions without a call: is an object still there and as we left it, and is it healthy? Kinds whose
 //! health shows in their status are watched whole, but only what [`health`] reads is looked at; of all others only the
 //! metadata travels. A custom resource is told when one of its objects was deleted, changed, or got another health.
 
+mod table;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
+use futures::{Stream, TryStreamExt, pin_mut};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta, TypeMeta};
@@ -19,11 +21,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::custom_resource::{CustomResource, Place};
 use crate::discovery::Kind;
-use crate::health::{self, Health, State};
-use crate::object::{ObjectId, ObjectKey, split_api_version};
-use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
-use crate::queue::{Queue, Urgency};
+use crate::drift::{self, Mark, Rules, Verdict};
+use crate::health::{self, Health};
+use crate::listeners::Listeners;
+use crate::names::Names;
+use crate::object::{ObjectId, ObjectKey};
+use crate::plan::RELEASE_LABEL;
+use crate::queue::Urgency;
 use crate::release::Applied;
+use crate::scalers::Scalers;
+
+pub use table::Seen;
+use table::{Change, Life, Table};
 
 /// Kinds of Kubernetes itself that are ready as soon as they exist.
 const WITHOUT_HEALTH: [&str; 22] = [
@@ -52,20 +61,9 @@ const WITHOUT_HEALTH: [&str; 22] = [
 ];
 
 /// A kind of the same name in another group, Crossplane's `Role` for example, has a health of its own.
-fn is_without_health(resource: &ApiResource) -> bool {
-    let kubernetes = !resource.group.contains('.') || resource.group.ends_with(".k8s.io");
-    kubernetes && WITHOUT_HEALTH.contains(&resource.kind.as_str())
-}
-
-/// What a watch knows about an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
-    pub uid: String,
-    pub generation: Option<i64>,
-    pub health: Health,
-    /// Grows with every change, across all objects of a cluster.
-    version: u64,
-    parent: Option<Place>,
+fn is_without_health(group: &str, kind: &str) -> bool {
+    let kubernetes = !group.contains('.') || group.ends_with(".k8s.io");
+    kubernetes && WITHOUT_HEALTH.contains(&kind)
 }
 
 /// The answer to "is it there?".
@@ -77,30 +75,36 @@ pub enum Sight {
     Present(Box<Seen>),
 }
 
-/// What the watch of one kind has seen.
-#[derive(Default)]
-struct Table {
-    synced: bool,
-    seen: HashMap<(Option<String>, String), Seen>,
-    /// Collects a new list, which replaces the old one when it is complete.
-    listing: Option<HashMap<(Option<String>, String), Seen>>,
-    /// The newest version that the watch has told of.
-    newest: u64,
+/// The answer to "is it as we left it?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// As we left it, or nobody can say yet.
+    Fine,
+    Unsure,
+    Changed,
+    Gone,
 }
 
-/// The watches of one watched kind's objects.
+type Tables = Mutex<HashMap<(String, String), Table>>;
+
+/// The watches on the objects of all releases.
 pub struct Children {
     client: Client,
-    owner: Kind,
-    tables: Arc<Mutex<HashMap<(String, String), Table>>>,
+    shared: Arc<Shared>,
     started: Mutex<HashSet<(String, String)>>,
-    queue: Arc<Queue>,
     stop: CancellationToken,
 }
 
+struct Shared {
+    tables: Tables,
+    listeners: Arc<Listeners>,
+    names: Names,
+}
+
 impl Children {
-    pub fn new(client: Client, owner: Kind, queue: Arc<Queue>, stop: CancellationToken) -> Self {
-        Children { client, owner, tables: Arc::default(), started: Mutex::default(), queue, stop }
+    pub fn new(client: Client, listeners: Arc<Listeners>, stop: CancellationToken) -> Self {
+        let shared = Arc::new(Shared { tables: Tables::default(), listeners, names: Names::default() });
+        Children { client, shared, started: Mutex::default(), stop }
     }
 
     /// Starts a watch for each kind that has none.
@@ -116,9 +120,9 @@ impl Children {
 
     /// What is known about an object.
     pub fn sight(&self, key: &ObjectKey) -> Sight {
-        let tables = locked(&self.tables);
+        let tables = locked(&self.shared.tables);
         let Some(table) = tables.get(&(key.group.clone(), key.kind.clone())) else { return Sight::Unknown };
-        match table.seen.get(&(key.namespace.clone(), key.name.clone())) {
+        match table.get(&place_of(key)) {
             Some(seen) => Sight::Present(Box::new(seen.clone())),
             None if table.synced => Sight::Absent,
             None => Sight::Unknown,
@@ -131,186 +135,204 @@ impl Children {
         self.sight(key) == Sight::Unknown && locked(&self.started).contains(&kind)
     }
 
-    /// Takes over what an apply was answered: the watch would say the same a moment later. What the watch knows better, an
-    /// object that changed or went since then, stays as the watch told it.
-    pub fn learn(&self, applied: &Applied, metadata: &ObjectMeta, health: &Health) {
-        let key = applied.id.key();
-        let seen = seen(metadata, Some(health.clone()), &self.owner);
-        let mut tables = locked(&self.tables);
-        let table = tables.entry((key.group, key.kind)).or_default();
-        let known = match table.seen.get(&place(metadata)) {
-            Some(known) => known.version,
-            None if table.synced => table.newest,
-            None => 0,
-        };
-        if seen.version > known {
-            table.seen.insert(place(metadata), seen);
-        }
+    /// Takes over what an apply was answered: the watch would say the same a moment later.
+    pub fn learn(&self, id: &ObjectId, metadata: &ObjectMeta, health: &Health) {
+        let key = id.key();
+        let health = (!is_without_health(&key.group, &key.kind)).then(|| health.clone());
+        let (place, seen) = self.shared.seen(&key.group, &key.kind, metadata, health, false);
+        let mut tables = locked(&self.shared.tables);
+        tables.entry((key.group, key.kind)).or_default().learn(place, seen);
+    }
+
+    /// The mark of an object with this metadata.
+    pub fn mark(&self, key: &ObjectKey, metadata: &ObjectMeta) -> Option<Mark> {
+        Mark::of(metadata, &self.rules(key, metadata))
     }
 
     /// Whether the watch sees this very object with the marks of this custom resource.
     pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &CustomResource) -> bool {
         let Sight::Present(seen) = self.sight(&id.key()) else { return false };
-        seen.uid == uid && seen.parent == Some(cr.place())
+        &*seen.uid == uid && seen.parent.is_some_and(|parent| parent.place == cr.place())
     }
 
-    /// Whether an object is not as the record says it was applied.
-    pub fn has_drifted(&self, applied: &Applied) -> bool {
-        match self.sight(&applied.id.key()) {
-            Sight::Unknown => false,
+    /// Whether an object is as the record says it was left.
+    pub fn look(&self, applied: &Applied, scalers: &Scalers) -> Look {
+        let key = applied.id.key();
+        match self.sight(&key) {
+            _ if applied.is_left_alone => Look::Fine,
+            Sight::Unknown => Look::Fine,
             // What is meant to end may be cleaned up afterwards; to make it again would run it again.
-            Sight::Absent => !ends_by_itself(&applied.id),
+            Sight::Absent if ends_by_itself(&applied.id) && !self.was_cut_short(&key) => Look::Fine,
+            Sight::Absent => Look::Gone,
+            Sight::Present(seen) if Some(&*seen.uid) != applied.uid.as_deref() => Look::Changed,
             Sight::Present(seen) => {
-                Some(&seen.uid) != applied.uid.as_ref()
-                    || (applied.generation.is_some() && seen.generation != applied.generation)
+                match drift::compare(applied.mark.as_ref(), seen.mark.as_ref(), scalers.governs(&key)) {
+                    Verdict::Same => Look::Fine,
+                    Verdict::Unsure => Look::Unsure,
+                    Verdict::Changed => Look::Changed,
+                }
             }
         }
+    }
+
+    /// Has the custom resource of an object look at it.
+    pub fn wake(&self, key: &ObjectKey) {
+        if let Sight::Present(seen) = self.sight(key)
+            && let Some(parent) = &seen.parent
+        {
+            self.shared.listeners.tell(parent, Urgency::Edit);
+        }
+    }
+
+    /// Has all look at their objects.
+    pub fn wake_all(&self) {
+        self.shared.listeners.tell_all(Urgency::Recheck);
+    }
+
+    /// Which fields of an object others may decide.
+    pub fn rules(&self, key: &ObjectKey, metadata: &ObjectMeta) -> Rules {
+        let listeners = &self.shared.listeners;
+        listeners.rules(key, metadata, listeners.parent(metadata).as_ref())
+    }
+
+    fn was_cut_short(&self, key: &ObjectKey) -> bool {
+        let tables = locked(&self.shared.tables);
+        let table = tables.get(&(key.group.clone(), key.kind.clone()));
+        table.is_some_and(|table| table.was_cut_short(&place_of(key)))
     }
 
     fn watch_one(&self, resource: ApiResource) -> impl Future<Output = ()> + use<> {
-        let watch = Watch {
-            resource: resource.clone(),
-            owner: self.owner.clone(),
-            tables: self.tables.clone(),
-            queue: self.queue.clone(),
-        };
-        let (client, stop) = (self.client.clone(), self.stop.clone());
+        let (client, stop, shared) = (self.client.clone(), self.stop.clone(), self.shared.clone());
         async move {
             let config = watcher::Config::default().labels(RELEASE_LABEL);
-            if is_without_health(&resource) {
+            if is_without_health(&resource.group, &resource.kind) {
                 let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-                let events = watcher(api, config).map_ok(|event| event_of(event, |object| (object.metadata, None)));
-                watch.follow(events, stop).await;
+                let read = |object: PartialObjectMeta<DynamicObject>| (object.metadata, None, false);
+                let events = watcher(api, config).map_ok(|event| shared.change(&resource, event, read));
+                follow(events, &shared, &resource, stop).await;
             } else {
                 let api: Api<DynamicObject> = Api::all_with(client, &resource);
-                let events =
-                    watcher(api, config).map_ok(move |event| event_of(event, |object| whole(object, &resource)));
-                watch.follow(events, stop).await;
+                let read = |object| whole(object, &resource);
+                let events = watcher(api, config).map_ok(|event| shared.change(&resource, event, read));
+                follow(events, &shared, &resource, stop).await;
             }
         }
     }
 }
 
-/// An event, with an object's metadata and, where it counts, its health.
-enum Change {
-    There(ObjectMeta, Option<Health>, bool),
-    Gone(ObjectMeta),
-    ListStarts,
-    ListEnds,
-}
-
-fn event_of<K>(event: watcher::Event<K>, read: impl Fn(K) -> (ObjectMeta, Option<Health>)) -> Change {
-    match event {
-        watcher::Event::Apply(object) => {
-            let (metadata, health) = read(object);
-            Change::There(metadata, health, false)
+async fn follow(
+    events: impl Stream<Item = Result<Change, watcher::Error>>,
+    shared: &Shared,
+    resource: &ApiResource,
+    stop: CancellationToken,
+) {
+    use futures::StreamExt;
+    let events = events.default_backoff().take_until(stop.cancelled());
+    pin_mut!(events);
+    loop {
+        match events.try_next().await {
+            Ok(Some(change)) => shared.note(resource, change),
+            Ok(None) => break,
+            Err(error) => tracing::warn!(kind = resource.kind, %error, "watch broke; trying again"),
         }
-        watcher::Event::InitApply(object) => {
-            let (metadata, health) = read(object);
-            Change::There(metadata, health, true)
-        }
-        watcher::Event::Delete(object) => Change::Gone(read(object).0),
-        watcher::Event::Init => Change::ListStarts,
-        watcher::Event::InitDone => Change::ListEnds,
     }
 }
 
-fn whole(mut object: DynamicObject, resource: &ApiResource) -> (ObjectMeta, Option<Health>) {
-    let metadata = object.metadata.clone();
+impl Shared {
+    fn note(&self, resource: &ApiResource, change: Change) {
+        let news = {
+            let mut tables = locked(&self.tables);
+            tables.entry((resource.group.clone(), resource.kind.clone())).or_default().note(change)
+        };
+        for parent in &news.parents {
+            self.listeners.tell(parent, Urgency::Edit);
+        }
+        if news.is_synced {
+            self.listeners.tell_all(Urgency::Recheck);
+        }
+    }
+
+    fn change<K>(
+        &self,
+        resource: &ApiResource,
+        event: watcher::Event<K>,
+        read: impl Fn(K) -> (ObjectMeta, Option<Health>, bool),
+    ) -> Change {
+        let seen = |object: K| {
+            let (metadata, health, is_finished) = read(object);
+            self.seen(&resource.group, &resource.kind, &metadata, health, is_finished)
+        };
+        match event {
+            watcher::Event::Apply(object) => {
+                let (place, seen) = seen(object);
+                Change::There(place, seen)
+            }
+            watcher::Event::InitApply(object) => {
+                let (place, seen) = seen(object);
+                Change::Listed(place, seen)
+            }
+            watcher::Event::Delete(object) => {
+                let (place, seen) = seen(object);
+                Change::Gone(place, seen.version)
+            }
+            watcher::Event::Init => Change::ListStarts,
+            watcher::Event::InitDone => Change::ListEnds,
+        }
+    }
+
+    fn seen(
+        &self,
+        group: &str,
+        kind: &str,
+        metadata: &ObjectMeta,
+        health: Option<Health>,
+        is_finished: bool,
+    ) -> (Place, Seen) {
+        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default());
+        let place = Place { namespace: namespace.map(|name| self.names.share(name)), name: name.into() };
+        let key = ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: metadata.namespace.clone(),
+            name: name.to_owned(),
+        };
+        let mut parent = self.listeners.parent(metadata);
+        if let Some(parent) = &mut parent {
+            parent.place = self.names.place(&parent.place);
+        }
+        let mark = Mark::of(metadata, &self.listeners.rules(&key, metadata, parent.as_ref()));
+        let uid = metadata.uid.as_deref().unwrap_or_default();
+        let mut seen = Seen::new(uid, version(metadata), mark, health, parent);
+        seen.life = match metadata.deletion_timestamp {
+            _ if is_finished => Life::Finished,
+            Some(_) => Life::CutShort,
+            None => Life::Running,
+        };
+        (place, seen)
+    }
+}
+
+/// What is read of an object that is watched whole: its health, and whether it has done what it was there for.
+fn whole(mut object: DynamicObject, resource: &ApiResource) -> (ObjectMeta, Option<Health>, bool) {
+    let metadata = std::mem::take(&mut object.metadata);
+    object.metadata = ObjectMeta { managed_fields: None, ..metadata.clone() };
     // Items of a list come without their kind.
     object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     let value = serde_json::to_value(object).unwrap_or(Value::Null);
-    (metadata, Some(health::of(&value, Timestamp::now())))
+    let is_finished = is_finished(&value);
+    (metadata, Some(health::of(&value, Timestamp::now())), is_finished)
 }
 
-/// One running watch.
-struct Watch {
-    resource: ApiResource,
-    owner: Kind,
-    tables: Arc<Mutex<HashMap<(String, String), Table>>>,
-    queue: Arc<Queue>,
-}
-
-impl Watch {
-    async fn follow(self, events: impl Stream<Item = Result<Change, watcher::Error>>, stop: CancellationToken) {
-        let events = events.default_backoff().take_until(stop.cancelled());
-        pin_mut!(events);
-        loop {
-            match events.try_next().await {
-                Ok(Some(change)) => self.note(change),
-                Ok(None) => break,
-                Err(error) => tracing::warn!(kind = self.resource.kind, %error, "watch broke; trying again"),
-            }
-        }
-    }
-
-    fn note(&self, change: Change) {
-        let mut tables = locked(&self.tables);
-        let table = tables.entry((self.resource.group.clone(), self.resource.kind.clone())).or_default();
-        match change {
-            Change::ListStarts => table.listing = Some(HashMap::new()),
-            Change::There(metadata, health, in_list) => self.note_object(table, metadata, health, in_list),
-            Change::Gone(metadata) => {
-                table.newest = table.newest.max(version(&metadata));
-                table.seen.remove(&place(&metadata));
-                tell(&self.queue, parent(&metadata, &self.owner));
-            }
-            Change::ListEnds => {
-                if !std::mem::replace(&mut table.synced, true) {
-                    // Whoever misses an object of this kind can see it only now.
-                    self.queue.tell_all(Urgency::Recheck);
-                }
-                let Some(mut listed) = table.listing.take() else { return };
-                let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
-                for (place, seen) in table.seen.drain() {
-                    match listed.contains_key(&place) {
-                        true => {}
-                        // Learned from an answer while the list was under way.
-                        false if seen.version > newest => drop(listed.insert(place, seen)),
-                        // What is missing from a new list went while nobody watched.
-                        false => tell(&self.queue, seen.parent),
-                    }
-                }
-                table.seen = listed;
-                table.newest = table.newest.max(newest);
-            }
-        }
-    }
-
-    fn note_object(&self, table: &mut Table, metadata: ObjectMeta, health: Option<Health>, in_list: bool) {
-        let place = place(&metadata);
-        let seen = seen(&metadata, health, &self.owner);
-        table.newest = table.newest.max(seen.version);
-        if let (true, Some(listing)) = (in_list, &mut table.listing) {
-            listing.insert(place.clone(), seen.clone());
-        }
-        if table.seen.get(&place).is_some_and(|known| known.version > seen.version) {
-            return;
-        }
-        let before = table.seen.insert(place, seen.clone());
-        let is_news = before.is_none_or(|before| {
-            (&before.uid, before.generation) != (&seen.uid, seen.generation)
-                || (before.health.state, &before.health.reason) != (seen.health.state, &seen.health.reason)
-        });
-        if is_news {
-            tell(&self.queue, seen.parent);
-        }
-    }
-}
-
-fn tell(queue: &Queue, parent: Option<Place>) {
-    if let Some(parent) = parent {
-        queue.tell(parent, Urgency::Edit);
-    }
-}
-
-fn seen(metadata: &ObjectMeta, health: Option<Health>, owner: &Kind) -> Seen {
-    Seen {
-        uid: metadata.uid.clone().unwrap_or_default(),
-        generation: metadata.generation,
-        health: health.unwrap_or_else(|| Health::new(State::Current, "Exists", "it exists")),
-        version: version(metadata),
-        parent: parent(metadata, owner),
+/// Whether a Job or a pod has ended, well or badly.
+fn is_finished(object: &Value) -> bool {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut ends = conditions.filter(|condition| condition["status"] == "True");
+    match object["kind"].as_str() {
+        Some("Job") => ends.any(|condition| {
+            matches!(condition["type"].as_str(), Some("Complete" | "Failed" | "SuccessCriteriaMet" | "FailureTarget"))
+        }),
+        Some("Pod") => matches!(object["status"]["phase"].as_str(), Some("Succeeded" | "Failed")),
+        _ => false,
     }
 }
 
@@ -324,31 +346,11 @@ pub fn ends_by_itself(id: &ObjectId) -> bool {
     matches!((id.group.as_str(), id.kind.as_str()), ("batch", "Job") | ("", "Pod"))
 }
 
-fn place(metadata: &ObjectMeta) -> (Option<String>, String) {
-    (metadata.namespace.clone(), metadata.name.clone().unwrap_or_default())
+fn place_of(key: &ObjectKey) -> Place {
+    Place::new(key.namespace.as_deref(), &key.name)
 }
 
 /// A poisoned lock still holds what was seen last.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// The custom resource that an object belongs to, by owner reference or by annotation.
-fn parent(metadata: &ObjectMeta, owner: &Kind) -> Option<Place> {
-    let resource = &owner.resource;
-    let reference_to = |name: &str, namespace: Option<&str>| Place::new(namespace.filter(|_| owner.namespaced), name);
-    let by_reference = metadata.owner_references.iter().flatten().find(|reference| {
-        reference.controller == Some(true)
-            && reference.kind == resource.kind
-            && split_api_version(&reference.api_version).0 == resource.group
-    });
-    if let Some(reference) = by_reference {
-        return Some(reference_to(&reference.name, metadata.namespace.as_deref()));
-    }
-    let annotations = metadata.annotations.as_ref()?;
-    if *annotations.get(PRIMARY_RESOURCE_TYPE)? != format!("{}.{}", resource.kind, resource.group) {
-        return None;
-    }
-    let (namespace, name) = annotations.get(PRIMARY_RESOURCE)?.split_once('/')?;
-    Some(reference_to(name, Some(namespace)))
 }

@@ -23,9 +23,11 @@ use crate::claims::Claims;
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
 use crate::error::Retry;
+use crate::listeners::{Listener, Listeners};
 use crate::queue::Queue;
 use crate::reconcile::{Context, Next, ReconcileError, reconcile};
 use crate::render::Helm;
+use crate::scalers::Scalers;
 use crate::telemetry::events::Events;
 use crate::watches::Watch;
 
@@ -43,6 +45,9 @@ pub struct Operator {
     pub calls: Calls,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
+    pub listeners: Arc<Listeners>,
+    pub children: Arc<Children>,
+    pub scalers: Arc<Scalers>,
     pub default_namespace: String,
 }
 
@@ -57,10 +62,17 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let (tell_all, told_all) = mpsc::unbounded();
     let queue = Arc::new(Queue::new(tell, tell_all.clone()));
     let resource = primary.resource.clone();
+    operator.listeners.register(Listener {
+        kind: primary.clone(),
+        queue,
+        cares: watch.watch_dependents,
+        ignore: watch.ignore.clone(),
+    });
     let chart = Arc::new(Live::new(watch.chart.clone(), operator.helm.clone()));
     let context = Arc::new(Context {
         events: Events::new(operator.client.clone()),
-        children: Children::new(operator.client.clone(), primary.clone(), queue, stop.clone()),
+        children: operator.children,
+        scalers: operator.scalers,
         client: operator.client.clone(),
         helm: operator.helm,
         helm_slots: operator.helm_slots,

@@ -23,6 +23,7 @@
 //! | [`ownership`] | whose is an object that exists already |
 //! | [`preflight`] | asking the API server about everything before the first write |
 //! | [`apply`] | doing it |
+//! | [`drift`] | has somebody changed an object since, and what others may decide |
 //! | [`prune`] | removing what is provably ours and no longer wanted |
 //! | [`uninstall`] | removing all of a release |
 //! | [`release`] | Helm's record of it |
@@ -33,6 +34,9 @@
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
+//! | [`listeners`] | who is told when an object changes |
+//! | [`scalers`] | which workloads an autoscaler governs |
+//! | [`names`] | names that occur many times, kept once |
 //! | [`discovery`] | the kinds that the API server knows |
 //! | [`calls`] | the calls that are made on objects |
 //! | [`claims`] | who works on which object right now |
@@ -52,9 +56,12 @@ pub mod cluster;
 pub mod controller;
 pub mod custom_resource;
 pub mod discovery;
+pub mod drift;
 pub mod error;
 pub mod health;
+pub mod listeners;
 pub mod manifest;
+pub mod names;
 pub mod object;
 pub mod ownership;
 pub mod plan;
@@ -64,6 +71,7 @@ pub mod queue;
 pub mod reconcile;
 pub mod release;
 pub mod render;
+pub mod scalers;
 pub mod status;
 pub mod telemetry;
 pub mod uninstall;

@@ -124,6 +124,11 @@ impl Object {
         self
     }
 
+    /// Changes what is below spec, data and the like. What makes the object what it is has to stay.
+    pub fn change(&mut self, change: impl FnOnce(&mut Value)) {
+        change(&mut self.0);
+    }
+
     pub fn clear_namespace(&mut self) {
         self.metadata().remove("namespace");
     }

@@ -16,6 +16,7 @@ use crate::manifest::Rendered;
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
 use crate::release::Applied;
+use crate::scalers::target_of;
 
 /// Marks every object of a release; the watches on children select it.
 pub const RELEASE_LABEL: &str = "chartwright.dev/release";
@@ -50,6 +51,16 @@ pub struct Planned {
     pub object: Object,
     pub kind: Kind,
     pub judged: Judged,
+    /// An autoscaler of the same release will decide how many replicas it has.
+    pub is_scaled: bool,
+    /// It is in the cluster just so, and need not be applied.
+    pub is_settled: bool,
+}
+
+impl Planned {
+    fn new(object: Object, kind: Kind, judged: Judged) -> Self {
+        Planned { object, kind, judged, is_scaled: false, is_settled: false }
+    }
 }
 
 /// What can be asked about an object before the release is there.
@@ -111,7 +122,7 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     let mut plan = Plan::default();
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
-        plan.crds.push(Planned { object: object.without_nulls(), kind, judged: Judged::Wholly });
+        plan.crds.push(Planned::new(object.without_nulls(), kind, Judged::Wholly));
     }
     let mut seen = HashSet::new();
     for object in rendered.objects {
@@ -121,6 +132,10 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
             return Err(PlanError::Duplicate { id: Box::new(id) });
         }
         plan.apply.push(planned);
+    }
+    let scaled: HashSet<ObjectKey> = plan.apply.iter().filter_map(|planned| target_of(&planned.object)).collect();
+    for planned in &mut plan.apply {
+        planned.is_scaled = scaled.contains(&planned.object.id().key());
     }
     plan.prune = gone(before, &seen);
     Ok(plan)
@@ -183,7 +198,7 @@ impl Brought {
             (false, true) => Judged::OwnerOnly,
             (false, false) => Judged::Wholly,
         };
-        Ok(Planned { object, kind, judged })
+        Ok(Planned::new(object, kind, judged))
     }
 }
 

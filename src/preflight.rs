@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use futures::{FutureExt, StreamExt, stream};
 use kube::Error;
+use kube::core::ObjectMeta;
 
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
@@ -66,7 +67,7 @@ pub async fn preflight(
     let questions: Vec<_> = plan
         .apply
         .iter()
-        .filter(|planned| planned.judged != Judged::Never)
+        .filter(|planned| planned.judged != Judged::Never && !planned.is_settled)
         .map(|planned| async { (planned.object.id(), asker.ask(planned).await) }.boxed())
         .collect();
     let mut preflight = Preflight::default();
@@ -133,17 +134,7 @@ impl Asker<'_> {
     /// An object that we did not record: whose is it?
     async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<(), Rejected> {
         let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
-        let Some(live) = live else { return Ok(()) };
-        match judge(&live, self.target.release, self.target.namespace, self.target.owner) {
-            Claim::Ours => Ok(()),
-            Claim::Loose if self.allowed.adopt => Ok(()),
-            Claim::Loose => Err(belongs(format!(
-                "{id} exists and nobody says that it is theirs; delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
-            ))),
-            Claim::Foreign(who) => Err(belongs(format!(
-                "{id} exists and belongs to {who}; give the release another name, or remove it there"
-            ))),
-        }
+        live.map_or(Ok(()), |live| check_claim(id, &live, self.target, self.allowed))
     }
 
     /// Whether an error speaks about the object or about something that is still to come.
@@ -187,6 +178,20 @@ impl Asker<'_> {
             403 if message.contains("User \"") => false,
             403 | 404 => self.brought.iter().any(|name| mentions(cause, name)),
             _ => false,
+        }
+    }
+}
+
+/// Refuses an object that is there and that belongs to somebody else.
+pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<(), Rejected> {
+    match judge(live, target.release, target.namespace, target.owner) {
+        Claim::Ours => Ok(()),
+        Claim::Loose if allowed.adopt => Ok(()),
+        Claim::Loose => Err(belongs(format!(
+            "{id} exists and nobody says that it is theirs; delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
+        ))),
+        Claim::Foreign(who) => {
+            Err(belongs(format!("{id} exists and belongs to {who}; give the release another name, or remove it there")))
         }
     }
 }

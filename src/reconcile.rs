@@ -8,6 +8,7 @@
 //! Nothing here holds a slot while it waits. What a stage decides is decided in that stage; this module only leads from one
 //! to the next.
 
+mod fights;
 mod heal;
 mod memory;
 mod report;

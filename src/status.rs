@@ -22,6 +22,8 @@ pub struct Report<'a> {
     pub objects: &'a [(ObjectId, Health)],
     /// What upgrades dropped and left in the cluster.
     pub kept: &'a [ObjectId],
+    /// What others keep changing, a sentence each.
+    pub contested: Vec<String>,
 }
 
 /// A release that was applied completely.
@@ -75,6 +77,10 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     }
     set_failure(&mut conditions, report.failure.as_ref());
     set_readiness(&mut conditions, report);
+    match report.contested.is_empty() {
+        true => conditions.list.retain(|condition| condition["type"] != "Contested"),
+        false => conditions.set("Contested", true, "FieldsTaken", &report.contested.join("; ")),
+    }
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(report.generation);
     status["objects"] = report.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
@@ -209,7 +215,7 @@ mod tests {
         failure: Option<Failure>,
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
-        Report { generation: 2, deployed, failure, objects, kept: &[] }
+        Report { generation: 2, deployed, failure, objects, kept: &[], contested: vec![] }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and three of ours
-//! (`releaseNamespace`, `prune`, `allowEmpty`). It is refused as a whole when any entry is wrong, since an operator that
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and four of ours
+//! (`releaseNamespace`, `prune`, `allowEmpty`, `ignoreFields`). It is refused as a whole when any entry is wrong, since an operator that
 //! silently serves half of its kinds is worse than one that does not start. Unknown fields are ignored, as there, but named
 //! in a warning.
 //!
@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`fields`] | one entry, field by field |
 //! | [`expand`] | environment and templates in overrides |
+//! | [`ignore`] | fields that others may decide |
 //! | [`selector`] | a LabelSelector as text |
 //! | [`duration`] | durations as Go writes them |
 //! | [`lines`] | where things stand in the file |
@@ -23,6 +24,7 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use crate::chart::Chart;
+use crate::listeners::Ignore;
 use crate::render::{Helm, RenderError};
 use crate::values::Overrides;
 use crate::yaml::{self, YamlError};
@@ -30,6 +32,7 @@ use crate::yaml::{self, YamlError};
 pub mod duration;
 pub mod expand;
 pub mod fields;
+pub mod ignore;
 pub mod lines;
 pub mod selector;
 pub mod suggest;
@@ -59,6 +62,8 @@ pub struct Watch {
     pub prune: Prune,
     /// Whether a render without objects may remove everything.
     pub allow_empty: bool,
+    /// Fields of objects that others may decide.
+    pub ignore: Vec<Ignore>,
 }
 
 /// What an upgrade removes of the objects that a chart no longer renders.
@@ -230,6 +235,7 @@ impl File<'_> {
             release_namespace: fields.release_namespace,
             prune: fields.prune,
             allow_empty: fields.allow_empty,
+            ignore: fields.ignore,
         })
     }
 

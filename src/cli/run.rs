@@ -10,10 +10,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::Project;
 use crate::calls::Calls;
+use crate::children::Children;
 use crate::claims::Claims;
 use crate::controller::{self, Operator};
 use crate::discovery::Cache;
+use crate::listeners::Listeners;
 use crate::render::Helm;
+use crate::scalers::Scalers;
 use crate::{cluster, telemetry, watches};
 
 #[derive(Debug, clap::Args)]
@@ -50,7 +53,12 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     let calls = Calls::new(cluster.client.clone());
     let kinds = Arc::new(Cache::new(calls.clone()).await?);
     let default_namespace = std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace);
+    let stop = CancellationToken::new();
+    let listeners = Arc::new(Listeners::default());
     let operator = Operator {
+        children: Arc::new(Children::new(cluster.client.clone(), listeners.clone(), stop.clone())),
+        scalers: Arc::new(Scalers::new(cluster.client.clone(), stop.clone())),
+        listeners,
         helm,
         // helm is bound by the processor; two at least, so that one that hangs does not stop all.
         helm_slots: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from).max(2))),
@@ -60,7 +68,6 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         kinds,
         default_namespace,
     };
-    let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone())?);
     controller::run(watches.entries, operator, stop).await;
     tracing::info!("stopped");

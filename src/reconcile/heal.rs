@@ -1,99 +1,234 @@
 //! The repair of a deployed release: what somebody deleted or changed is applied again, and nothing else.
+//!
+//! Each object is repaired for itself, so that one that cannot be repaired keeps no other from it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Instant;
+
+use kube::api::DynamicObject;
+use serde_json::Value;
 
 use super::rollout::fill_in;
 use super::{ReconcileError, Subject};
-use crate::apply;
-use crate::children::ends_by_itself;
+use crate::apply::{self, ApplyError, Progress};
+use crate::children::{Look, ends_by_itself};
+use crate::drift::{self, Lost, Verdict, fields};
+use crate::error::Category;
 use crate::manifest;
 use crate::object::ObjectKey;
-use crate::plan::plan;
-use crate::preflight::preflight;
-use crate::release::{Applied, Release};
+use crate::plan::{Plan, Planned, Target, is_kept, plan};
+use crate::preflight::{Preflight, check_claim};
+use crate::prune::holds_data;
+use crate::release::{Applied, Own, Release};
+
+/// Objects that are not as they were left.
+type Drifted = HashMap<ObjectKey, Look>;
 
 impl Subject<'_> {
     /// Applies again what somebody deleted or changed, and nothing else.
     pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
         let Some(own) = &release.own else { return Ok(release.clone()) };
-        let drifted = match self.context.watch.watch_dependents {
-            true => self.drifted(&own.objects).await?,
-            false => self.drifted_by_asking(&own.objects).await?,
-        };
+        let mut drifted = self.drifted(&own.objects).await?;
         let now = Instant::now();
-        let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
-        if drifted.is_empty() || wait.is_some() {
+        self.context.memory.with(&self.owner.uid, |memory| {
+            drifted.retain(|key, _| memory.fights.wait(key, now).is_none());
+        });
+        if drifted.is_empty() {
             return Ok(release.clone());
         }
-        self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
-        let rendered = manifest::read(&release.manifest)?;
-        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
-        let kinds = match drifted.iter().any(|key| key.kind == "CustomResourceDefinition") {
-            // Its resources cannot be asked about until it is there again.
-            true => self.context.kinds.refresh().await?,
-            false => self.context.kinds.kinds_with(&wanted).await?,
-        };
         let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
         let target = self.target(&chart);
-        let mut plan = plan(rendered, &own.objects, &target, &kinds)?;
-        plan.prune.clear();
-        plan.apply.retain(|planned| drifted.contains(&planned.object.id().key()));
-        let _claimed = self.context.claims.claim(drifted.into_iter().collect()).await;
-        let known = self.recognised(&own.objects);
-        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.calls).await?;
-        let mut progress = apply::apply(&plan, &preflight, &self.calls).await;
-        self.learn(&progress);
+        let plan = self.plan_again(release, own, &drifted, &target).await?;
+        let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
+        let (progress, error) = self.repair_all(plan, &drifted, &target).await;
         let mut healed = release.clone();
         if let Some(own) = &mut healed.own {
-            fill_in(&mut own.objects, &progress.applied);
+            fill_in(&mut own.objects, &progress);
         }
         if healed != *release {
             healed = self.store.update(&healed).await?;
         }
-        match progress.stopped_by.take() {
-            Some(error) => Err(error.into()),
-            None => {
-                let names: Vec<_> = progress.applied.iter().map(|applied| applied.id.to_string()).collect();
-                let kind = &self.owner.gvk.kind;
-                tracing::info!(
-                    kind,
-                    namespace = self.namespace,
-                    name = self.release,
-                    objects = names.join(", "),
-                    "healed"
-                );
-                self.tell("Healed", &format!("Applied again what was changed or deleted: {}", names.join(", "))).await;
-                Ok(healed)
+        error.map_or(Ok(healed), Err)
+    }
+
+    /// The plan of the deployed revision, for what drifted only.
+    async fn plan_again(
+        &self,
+        release: &Release,
+        own: &Own,
+        drifted: &Drifted,
+        target: &Target<'_>,
+    ) -> Result<Plan, ReconcileError> {
+        let rendered = manifest::read(&release.manifest)?;
+        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
+        let kinds = match drifted.keys().any(|key| key.kind == "CustomResourceDefinition") {
+            // Its resources cannot be asked about until it is there again.
+            true => self.context.kinds.refresh().await?,
+            false => self.context.kinds.kinds_with(&wanted).await?,
+        };
+        let mut plan = plan(rendered, &own.objects, target, &kinds)?;
+        plan.prune.clear();
+        plan.apply.retain(|planned| drifted.contains_key(&planned.object.id().key()));
+        Ok(plan)
+    }
+
+    /// What was repaired or found to be right, and the first error.
+    async fn repair_all(
+        &self,
+        plan: Plan,
+        drifted: &Drifted,
+        target: &Target<'_>,
+    ) -> (Vec<Applied>, Option<ReconcileError>) {
+        let (mut done, mut names, mut error) = (vec![], vec![], None);
+        for planned in plan.apply {
+            let id = planned.object.id();
+            let look = drifted.get(&id.key()).copied().unwrap_or(Look::Changed);
+            match self.repair(planned, look, target).await {
+                Ok(Repair::Right(applied)) => done.push(applied),
+                Ok(Repair::Applied(applied, lost)) => {
+                    names.push(applied.id.to_string());
+                    done.push(applied);
+                    let note = Instant::now();
+                    self.context.memory.with(&self.owner.uid, |memory| memory.fights.note(&id, lost, note));
+                }
+                Err(failed) => error = error.or(Some(failed)),
             }
+        }
+        if !names.is_empty() {
+            let (kind, objects) = (&self.owner.gvk.kind, names.join(", "));
+            tracing::info!(kind, namespace = self.namespace, name = self.release, objects, "healed");
+            self.tell("Healed", &format!("Applied again what was changed or deleted: {objects}")).await;
+        }
+        (done, error)
+    }
+
+    async fn repair(&self, planned: Planned, look: Look, target: &Target<'_>) -> Result<Repair, ReconcileError> {
+        let id = planned.object.id();
+        let live = self.calls.get(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
+        if let Some(live) = &live {
+            if live.metadata.deletion_timestamp.is_some() {
+                return Err(ApplyError::StillThere { id: Box::new(id) }.into());
+            }
+            check_claim(&id, &live.metadata, target, self.allowed())?;
+        }
+        let planned = self.left_to_others(planned, live.as_ref(), &[]);
+        if let (Look::Unsure, Some(live)) = (look, &live)
+            && let Some(applied) = self.is_right(&planned, live).await?
+        {
+            return Ok(Repair::Right(applied));
+        }
+        let answered = self.apply_again(planned, live.as_ref()).await?;
+        let lost = match (&live, answered.answers.first()) {
+            (Some(live), Some((answer, _))) => {
+                drift::lost(answer, &live.metadata, &self.context.children.rules(&id.key(), answer))
+            }
+            _ => vec![],
+        };
+        match answered.applied.into_iter().next() {
+            Some(applied) => Ok(Repair::Applied(applied, lost)),
+            None => Err(ApplyError::Taken { id: Box::new(id) }.into()),
         }
     }
 
-    /// What the watches have seen to differ from the record.
-    async fn drifted(&self, objects: &[Applied]) -> Result<HashSet<ObjectKey>, ReconcileError> {
-        let ids = objects.iter().map(|applied| &applied.id);
-        let kinds = self.context.kinds.kinds_of(ids.clone()).await?;
-        let found: Vec<_> = ids.filter_map(|id| kinds.any_version(&id.group, &id.kind)).collect();
-        self.context.children.watch(found.iter());
-        let drifted = objects.iter().filter(|applied| self.context.children.has_drifted(applied));
-        Ok(drifted.map(|applied| applied.id.key()).collect())
+    /// Whether an apply would change nothing: then its list of fields keeps its time.
+    async fn is_right(&self, planned: &Planned, live: &DynamicObject) -> Result<Option<Applied>, ReconcileError> {
+        let id = planned.object.id();
+        let answer = self.calls.dry_run(planned).await;
+        let answer = answer.map_err(|error| ApplyError::Refused { id: Box::new(id.clone()), error })?;
+        let children = &self.context.children;
+        let key = id.key();
+        let mark = children.mark(&key, &live.metadata);
+        let would_be = children.mark(&key, &answer.object.metadata);
+        let is_same = mark.is_some() && drift::compare(would_be.as_ref(), mark.as_ref(), false) == Verdict::Same;
+        let applied = Applied { mark, ..Applied::new(id, live.metadata.uid.clone()) };
+        Ok(is_same.then_some(applied))
     }
 
-    /// The same without watches: each object is asked for.
-    async fn drifted_by_asking(&self, objects: &[Applied]) -> Result<HashSet<ObjectKey>, ReconcileError> {
+    async fn apply_again(&self, planned: Planned, live: Option<&DynamicObject>) -> Result<Progress, ReconcileError> {
+        let plan = Plan { apply: vec![planned], ..Plan::default() };
+        let planned = &plan.apply[0];
+        let mut progress = apply::apply(&plan, &Preflight::default(), &self.calls).await;
+        if let (Some(error), Some(live)) = (&progress.stopped_by, live) {
+            let lists = apply::crossed::lists(error);
+            if !lists.is_empty() {
+                progress = apply::crossed::apply(planned, &lists, &self.calls).await?;
+            } else if self.may_replace(planned, live, error) {
+                let replace = live.metadata.uid.iter().map(|uid| (planned.object.id(), uid.clone())).collect();
+                progress = apply::apply(&plan, &Preflight { replace }, &self.calls).await;
+            }
+        }
+        self.learn(&mut progress);
+        match progress.stopped_by.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(progress),
+        }
+    }
+
+    /// Whether an object that cannot be changed may be made again.
+    fn may_replace(&self, planned: &Planned, live: &DynamicObject, error: &ApplyError) -> bool {
+        let annotations = live.metadata.annotations.as_ref();
+        let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
+        let holds_data = holds_data(&planned.object.id());
+        error.category() == Category::ImmutableField && self.allowed().replace && !kept && !holds_data
+    }
+
+    /// An object without what others decide, in view of what is there. `leaving` are autoscalers that go.
+    pub(super) fn left_to_others(
+        &self,
+        mut planned: Planned,
+        live: Option<&DynamicObject>,
+        leaving: &[ObjectKey],
+    ) -> Planned {
+        let Some(live) = live else { return planned };
+        let key = planned.object.id().key();
+        let rules = self.context.children.rules(&key, &live.metadata);
+        let is_scaled = planned.is_scaled || self.context.scalers.governs_without(&key, leaving);
+        let live = serde_json::to_value(live).unwrap_or(Value::Null);
+        planned.object.change(|object| drift::leave(object, &live, &rules, is_scaled));
+        planned
+    }
+
+    /// What differs from the record: by the watches, or where there are none, by asking.
+    async fn drifted(&self, objects: &[Applied]) -> Result<Drifted, ReconcileError> {
         let kinds = self.context.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
-        let mut drifted = HashSet::new();
-        for applied in objects {
+        let scalers = &self.context.scalers;
+        if objects.iter().any(|applied| applied.mark.as_ref().is_some_and(|mark| mark.replicas)) {
+            scalers.start(&self.context.children);
+        }
+        let mut drifted = HashMap::new();
+        if self.context.watch.watch_dependents {
+            let found = objects.iter().filter_map(|applied| kinds.any_version(&applied.id.group, &applied.id.kind));
+            let found: Vec<_> = found.collect();
+            self.context.children.watch(found.iter());
+            let looks = objects.iter().map(|applied| (applied.id.key(), self.context.children.look(applied, scalers)));
+            return Ok(looks.filter(|(_, look)| *look != Look::Fine).collect());
+        }
+        for applied in objects.iter().filter(|applied| !applied.is_left_alone) {
             let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
             let live = self.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
-            let is_as_applied = match live {
-                None => ends_by_itself(&applied.id),
-                Some(live) => live.uid == applied.uid && live.generation == applied.generation,
+            let key = applied.id.key();
+            let look = match live {
+                None if ends_by_itself(&applied.id) => continue,
+                None => Look::Gone,
+                Some(live) if live.uid != applied.uid || fields::ours(&live).is_none() => Look::Changed,
+                Some(live) => {
+                    let mark = self.context.children.mark(&key, &live);
+                    match drift::compare(applied.mark.as_ref(), mark.as_ref(), scalers.governs(&key)) {
+                        Verdict::Same => continue,
+                        Verdict::Unsure => Look::Unsure,
+                        Verdict::Changed => Look::Changed,
+                    }
+                }
             };
-            if !is_as_applied {
-                drifted.insert(applied.id.key());
-            }
+            drifted.insert(key, look);
         }
         Ok(drifted)
     }
+}
+
+/// What became of an object that seemed to have drifted.
+enum Repair {
+    /// It is right after all.
+    Right(Applied),
+    Applied(Applied, Vec<Lost>),
 }

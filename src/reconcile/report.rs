@@ -13,7 +13,7 @@ use super::{Next, ReconcileError, Subject};
 use crate::children::{Sight, ends_by_itself};
 use crate::health::{self, Cause, Health, State};
 use crate::object::ObjectId;
-use crate::release::{self, Release};
+use crate::release::{self, Own, Release};
 use crate::status::{self, Deployed, Failure, Report};
 
 impl Subject<'_> {
@@ -42,15 +42,28 @@ impl Subject<'_> {
             failure,
             objects: &objects,
             kept: own.map_or(&[], |own| &own.kept),
+            contested: self.contested(own),
         };
         self.write_status(&report).await?;
-        // Repairs that are put off are due then.
-        let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(Instant::now()));
+        // Repairs that are put off are due then, or there is less to tell.
+        let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
         Ok(match (next, put_off) {
             (Next::Look(sooner), Some(later)) => Next::Look(sooner.min(later)),
             (Next::Rest, Some(later)) => Next::Look(later),
             (next, None) => next,
         })
+    }
+
+    /// What others decide although the chart says something else.
+    fn contested(&self, own: Option<&Own>) -> Vec<String> {
+        let now = Instant::now();
+        let mut sentences = self.context.memory.with(&self.owner.uid, |memory| memory.fights.told(now));
+        let overruled = own.into_iter().flat_map(|own| &own.objects).filter(|applied| !applied.overruled.is_empty());
+        sentences.extend(overruled.map(|applied| {
+            let fields = applied.overruled.join(", ");
+            format!("{}: an admission webhook or policy changes what the chart sets: {fields}", applied.id)
+        }));
+        sentences
     }
 
     /// After a restart the watches know nothing yet. Until they do, what the last status said of this revision stands: it must
@@ -118,7 +131,7 @@ impl Subject<'_> {
         let mut healths = vec![];
         for applied in objects {
             let health = match self.context.children.sight(&applied.id.key()) {
-                Sight::Present(seen) => seen.health,
+                Sight::Present(seen) => seen.health(),
                 Sight::Absent if ends_by_itself(&applied.id) => {
                     Health::new(State::Current, "Ended", "it ended and was cleaned up")
                 }

@@ -1,14 +1,19 @@
 //! A new revision, from its plan to its record.
 
+use std::collections::HashMap;
+
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
 use crate::applyset::Contents;
 use crate::chart::Chart;
+use crate::children::{Look, Sight};
+use crate::discovery::Kinds;
+use crate::drift;
 use crate::manifest::{self, Hook, Rendered};
-use crate::object::ObjectId;
-use crate::plan::{Plan, plan};
+use crate::object::{Object, ObjectId, ObjectKey};
+use crate::plan::{self, Plan, Planned, Target};
 use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
@@ -80,8 +85,10 @@ impl Subject<'_> {
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let chart = draft.chart["name"].as_str().unwrap_or_default().to_owned();
         let target = self.target(&chart);
-        let plan = plan(rendered, &before, &target, &kinds)?;
+        let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
+        self.settle(&mut plan, history, &target, &kinds);
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
+        self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
         let preflight = preflight(&plan, &target, &known, self.allowed(), &self.calls).await?;
 
@@ -124,15 +131,76 @@ impl Subject<'_> {
         Contents::of(ids.iter(), &self.owner)
     }
 
-    /// From now on the watches tell.
-    pub(super) fn learn(&self, progress: &Progress) {
-        if !self.context.watch.watch_dependents {
-            // Nothing would ever correct what the answers say.
+    /// Marks what was applied. From now on the watches tell.
+    pub(super) fn learn(&self, progress: &mut Progress) {
+        let children = &self.context.children;
+        for (applied, (metadata, health)) in progress.applied.iter_mut().zip(&progress.answers) {
+            applied.mark = children.mark(&applied.id.key(), metadata);
+            // Without watches nothing would ever correct what the answers say.
+            if self.context.watch.watch_dependents {
+                children.learn(&applied.id, metadata, health);
+            }
+        }
+    }
+
+    /// Finds what the deployed revision has put into the cluster just so, and what nobody changed since.
+    fn settle(&self, plan: &mut Plan, history: &History, target: &Target<'_>, kinds: &Kinds) {
+        let Some(latest) = history.latest().filter(|latest| latest.status == Status::Deployed) else { return };
+        let Some(own) = latest.own.as_ref().filter(|_| self.context.watch.watch_dependents) else { return };
+        // A manifest that cannot be read any more settles nothing.
+        let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, target, kinds))
+        else {
             return;
+        };
+        let old: HashMap<ObjectKey, Object> =
+            old.apply.into_iter().map(|planned| (planned.object.id().key(), planned.object)).collect();
+        for planned in &mut plan.apply {
+            let id = planned.object.id();
+            let applied = own.objects.iter().find(|applied| applied.id == id);
+            let is_the_same = old.get(&id.key()) == Some(&planned.object);
+            planned.is_settled = is_the_same && applied.is_some_and(|applied| self.is_as_left(applied));
         }
-        for (applied, (metadata, health)) in progress.applied.iter().zip(&progress.answers) {
-            self.context.children.learn(applied, metadata, health);
+    }
+
+    /// Whether the watch sees an object just as it was left.
+    fn is_as_left(&self, applied: &Applied) -> bool {
+        let children = &self.context.children;
+        let uid = applied.uid.as_deref().unwrap_or_default();
+        children.belongs_to(&applied.id, uid, self.cr)
+            && children.look(applied, &self.context.scalers) == Look::Fine
+            && applied.mark.is_some()
+    }
+
+    /// Takes out of the plan what others decide in objects that are there already.
+    async fn leave_to_others(&self, plan: &mut Plan, before: &[Applied]) -> Result<(), ReconcileError> {
+        let is_scaler = |applied: &&Applied| applied.id.kind == "HorizontalPodAutoscaler";
+        let leaving: Vec<ObjectKey> = plan.prune.iter().filter(is_scaler).map(|applied| applied.id.key()).collect();
+        for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
+            let id = planned.object.id();
+            let key = id.key();
+            if planned.object.value().pointer("/spec/replicas").is_some() || planned.is_scaled {
+                self.context.scalers.start(&self.context.children);
+            }
+            let is_there = before.iter().any(|applied| applied.uid.is_some() && applied.id.key() == key);
+            if !is_there || !self.others_may_decide(planned, &key, &leaving) {
+                continue;
+            }
+            let live = self.calls.get(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
+            *planned = self.left_to_others(planned.clone(), live.as_ref(), &leaving);
         }
+        Ok(())
+    }
+
+    fn others_may_decide(&self, planned: &Planned, key: &ObjectKey, leaving: &[ObjectKey]) -> bool {
+        let children = &self.context.children;
+        let rules = children.rules(key, &planned.object.to_dynamic().metadata);
+        let is_scaled = planned.is_scaled || self.context.scalers.governs_without(key, leaving);
+        // The live object may allow more than the chart.
+        let has_other_rules = match children.sight(key) {
+            Sight::Present(seen) => seen.mark.is_some_and(|mark| mark.rules != rules.hash()),
+            _ => false,
+        };
+        has_other_rules || drift::concerns(planned.object.value(), &rules, is_scaled)
     }
 
     /// Writes down what is about to happen, so that a crash can be resumed. An unfinished record of the same input is used
@@ -140,8 +208,14 @@ impl Subject<'_> {
     async fn record_pending(&self, draft: Release, plan: &Plan, history: &History) -> Result<Release, ReconcileError> {
         let mut pending = draft;
         if let Some(own) = &mut pending.own {
-            let known = |applied: &Applied| own.objects.iter().find(|old| old.id == applied.id).cloned();
-            own.objects = plan.ids().map(|id| Applied::new(id, None)).map(|new| known(&new).unwrap_or(new)).collect();
+            let settled =
+                history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.objects);
+            let objects = plan.apply.iter().map(|planned| {
+                let id = planned.object.id();
+                let known = if planned.is_settled { settled } else { &own.objects };
+                known.iter().find(|known| known.id == id).cloned().unwrap_or_else(|| Applied::new(id, None))
+            });
+            own.objects = objects.collect();
         }
         match history.get(pending.revision) {
             None => Ok(self.store.create(&pending).await?),
@@ -165,11 +239,11 @@ impl Subject<'_> {
         history: &History,
     ) -> Result<(Progress, Pruned), ReconcileError> {
         let mut progress = apply::apply(plan, preflight, &self.calls).await;
-        self.learn(&progress);
+        self.learn(&mut progress);
         if let Some(error) = progress.stopped_by.take() {
             return self.record_failed(pending, &progress.applied, error.into()).await;
         }
-        match self.prune(plan, &progress).await {
+        match self.prune(plan, &progress, pending).await {
             Ok(mut pruned) => {
                 let kept = history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.kept);
                 pruned
@@ -183,7 +257,7 @@ impl Subject<'_> {
         }
     }
 
-    async fn prune(&self, plan: &Plan, progress: &Progress) -> Result<Pruned, ReconcileError> {
+    async fn prune(&self, plan: &Plan, progress: &Progress, pending: &Release) -> Result<Pruned, ReconcileError> {
         if plan.prune.is_empty() {
             return Ok(Pruned::default());
         }
@@ -191,12 +265,13 @@ impl Subject<'_> {
             Prune::Safe => Occasion::Upgrade,
             Prune::All => Occasion::UpgradeAll,
         };
+        let settled = pending.own.iter().flat_map(|own| &own.objects);
         let rules = Rules {
             release: &self.release,
             namespace: &self.namespace,
             owner: &self.owner,
             occasion,
-            applied: progress.applied.iter().filter_map(|applied| applied.uid.clone()).collect(),
+            applied: progress.applied.iter().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
             helm_marks_suffice: false,
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;

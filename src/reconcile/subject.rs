@@ -24,6 +24,7 @@ use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::{self, History, OwnerMark, Store};
 use crate::render::{Helm, Request};
+use crate::scalers::Scalers;
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
@@ -49,7 +50,8 @@ pub struct Context {
     pub primary: Kind,
     /// Where the releases of cluster-scoped resources live.
     pub default_namespace: String,
-    pub children: Children,
+    pub children: Arc<Children>,
+    pub scalers: Arc<Scalers>,
     pub events: Events,
     pub memory: Memory,
 }

@@ -124,6 +124,7 @@ impl Subject<'_> {
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
             objects: &[],
             kept: &[],
+            contested: vec![],
         };
         self.write_status(&report).await
     }

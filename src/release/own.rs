@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::drift::Mark;
 use crate::object::ObjectId;
 
 /// The format that this version writes, and the newest that it reads.
@@ -54,14 +55,20 @@ pub struct Applied {
     /// None until the apply was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<String>,
-    /// After the apply. Another one means that somebody changed the object.
+    /// What the apply left. Another one means that somebody changed the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<i64>,
+    pub mark: Option<Mark>,
+    /// What becomes of it after the apply is nobody's business.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_left_alone: bool,
+    /// Fields that the apply did not get its way with: an admission webhook decided otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overruled: Vec<String>,
 }
 
 impl Applied {
     pub fn new(id: ObjectId, uid: Option<String>) -> Self {
-        Applied { id, uid, generation: None }
+        Applied { id, uid, mark: None, is_left_alone: false, overruled: vec![] }
     }
 }
 

@@ -11,11 +11,12 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Prune, suggest};
+use super::{Prune, ignore, suggest};
 use crate::chart::ChartError;
+use crate::listeners::Ignore;
 use crate::values::OverrideError;
 
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
     "group",
     "version",
     "kind",
@@ -28,6 +29,7 @@ const KNOWN: [&str; 13] = [
     "maxConcurrentReconciles",
     "releaseNamespace",
     "prune",
+    "ignoreFields",
     "allowEmpty",
 ];
 
@@ -58,6 +60,8 @@ pub enum Problem {
     Override(#[from] OverrideError),
     #[error("`overrideValues`: `{key}` does not expand: {reason}")]
     Template { key: String, reason: String },
+    #[error("`ignoreFields`: {0}")]
+    IgnoreFields(String),
     #[error("{gvk} is already in entry {first}; one kind has one chart")]
     Duplicate { gvk: String, first: usize },
 }
@@ -73,6 +77,7 @@ impl Problem {
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Prune(_) => vec!["prune"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
+            Problem::IgnoreFields(_) => vec!["ignoreFields"],
             Problem::Concurrency(_) => vec!["maxConcurrentReconciles"],
             Problem::Chart(_) => vec!["chart"],
             Problem::Override(
@@ -101,6 +106,7 @@ pub struct Fields {
     pub release_namespace: Option<String>,
     pub prune: Prune,
     pub allow_empty: bool,
+    pub ignore: Vec<Ignore>,
     /// Names without a meaning: where they stand, and a sentence about each.
     pub unknown: Vec<(Vec<String>, String)>,
 }
@@ -128,6 +134,7 @@ impl Fields {
             release_namespace: release_namespace(map)?,
             prune: prune(map)?,
             allow_empty: boolean(map, "allowEmpty")?.unwrap_or(false),
+            ignore: get(map, "ignoreFields").map(ignore::read).transpose()?.unwrap_or_default(),
             unknown: unknown(map, &unknown_in_selector),
         })
     }

@@ -1,0 +1,83 @@
+//! Lists that cannot be merged any more, because somebody changed the key of an item.
+//!
+//! A Service's port that somebody moved from 80 to 8080 is another item for the API server. Our apply adds port 80 beside it,
+//! and is refused because both have the same name. Then the whole list is set to ours first. That write has a name of its own,
+//! and is taken out of the object's managers again: what it owns would outlive the chart's wish.
+
+use kube::Error;
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::{ApplyError, Progress};
+use crate::calls::Calls;
+use crate::plan::Planned;
+
+const MANAGER: &str = "chartwright-repair";
+
+/// Pointers to the lists that an apply was refused for.
+pub fn lists(error: &ApplyError) -> Vec<String> {
+    let ApplyError::Refused { error: Error::Api(status), .. } = error else { return vec![] };
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut lists: Vec<String> = causes
+        .filter(|cause| cause.reason == "FieldValueDuplicate")
+        .filter_map(|cause| Some(format!("/{}", cause.field.split_once('[')?.0.replace('.', "/"))))
+        .collect();
+    lists.sort();
+    lists.dedup();
+    lists
+}
+
+/// Sets the lists, applies, and leaves no trace of the first.
+pub async fn apply(planned: &Planned, lists: &[String], calls: &Calls) -> Result<Progress, ApplyError> {
+    let refused = |error| ApplyError::refused(planned, error);
+    let id = planned.object.id();
+    let mut patch = json!({});
+    for pointer in lists {
+        set(&mut patch, pointer, planned.object.value().pointer(pointer).cloned().unwrap_or(Value::Null));
+    }
+    calls.merge_as(MANAGER, &planned.kind, &id, &patch).await.map_err(refused)?;
+    let mut object = calls.apply(planned).await.map_err(refused)?;
+    if let Some(patch) = without_trace(&object.metadata) {
+        object = calls.merge_as(MANAGER, &planned.kind, &id, &patch).await.map_err(refused)?;
+    }
+    let mut progress = Progress::default();
+    progress.note(planned, object);
+    Ok(progress)
+}
+
+fn set(patch: &mut Value, pointer: &str, value: Value) {
+    let place = pointer.split('/').skip(1).fold(patch, |place, key| &mut place[key]);
+    *place = value;
+}
+
+/// The managers but for ours of a moment ago.
+fn without_trace(metadata: &ObjectMeta) -> Option<Value> {
+    let managers = metadata.managed_fields.as_ref()?;
+    let rest: Vec<_> = managers.iter().filter(|entry| entry.manager.as_deref() != Some(MANAGER)).collect();
+    let version = &metadata.resource_version;
+    (rest.len() < managers.len()).then(|| json!({"metadata": {"managedFields": rest, "resourceVersion": version}}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_read_from_the_refusal() {
+        let details = json!({"causes": [
+            {"reason": "FieldValueDuplicate", "field": "spec.ports[1].name", "message": "Duplicate value"},
+            {"reason": "FieldValueInvalid", "field": "spec.type", "message": "no"},
+        ]});
+        let status: kube::core::Status =
+            serde_json::from_value(json!({"code": 422, "status": "Failure", "details": details})).unwrap();
+        let id = crate::object::ObjectId {
+            group: String::new(),
+            version: "v1".into(),
+            kind: "Service".into(),
+            namespace: None,
+            name: "a".into(),
+        };
+        let error = ApplyError::Refused { id: Box::new(id), error: Error::Api(Box::new(status)) };
+        assert_eq!(lists(&error), ["/spec/ports"]);
+    }
+}

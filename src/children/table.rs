@@ -1,0 +1,248 @@
+//! What the watch of one kind has seen, and whom a change concerns. Pure bookkeeping.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::custom_resource::Place;
+use crate::drift::Mark;
+use crate::health::{Health, State};
+use crate::listeners::Parent;
+
+/// What a watch knows about an object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Seen {
+    pub uid: Box<str>,
+    /// What our apply left, as it is now.
+    pub mark: Option<Mark>,
+    /// None for what is healthy as soon as it exists: most objects are.
+    health: Option<Box<Health>>,
+    /// Grows with every change, across all objects of a cluster.
+    pub version: u64,
+    pub parent: Option<Parent>,
+    /// What ends by itself: whether it has, or was told to before it could.
+    pub life: Life,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Running,
+    Finished,
+    /// Somebody deletes it before it finished.
+    CutShort,
+}
+
+impl Seen {
+    pub fn new(uid: &str, version: u64, mark: Option<Mark>, health: Option<Health>, parent: Option<Parent>) -> Self {
+        Seen { uid: uid.into(), mark, health: health.map(Box::new), version, parent, life: Life::Running }
+    }
+
+    pub fn health(&self) -> Health {
+        let exists = || Health::new(State::Current, "Exists", "it exists");
+        self.health.as_deref().cloned().unwrap_or_else(exists)
+    }
+
+    /// Whether somebody should look: another object, another mark, another health.
+    fn is_news(&self, before: &Seen) -> bool {
+        let health = |seen: &Seen| seen.health.as_ref().map(|health| (health.state, health.reason.clone()));
+        (&self.uid, &self.mark) != (&before.uid, &before.mark) || health(self) != health(before)
+    }
+}
+
+/// An event of a watch.
+pub enum Change {
+    There(Place, Seen),
+    /// While the watch lists.
+    Listed(Place, Seen),
+    Gone(Place, u64),
+    ListStarts,
+    ListEnds,
+}
+
+/// Whom a change concerns.
+#[derive(Debug, Default, PartialEq)]
+pub struct News {
+    pub parents: Vec<Parent>,
+    /// The first list is complete: whoever misses an object can see it only now.
+    pub is_synced: bool,
+}
+
+#[derive(Default)]
+pub struct Table {
+    pub synced: bool,
+    seen: HashMap<Place, Seen>,
+    /// Collects a new list, which replaces the old one when it is complete.
+    listing: Option<HashMap<Place, Seen>>,
+    /// The newest version that the watch has told of.
+    newest: u64,
+    /// What was deleted before it finished.
+    cut_short: HashSet<Place>,
+}
+
+impl Table {
+    pub fn get(&self, place: &Place) -> Option<&Seen> {
+        self.seen.get(place)
+    }
+
+    pub fn was_cut_short(&self, place: &Place) -> bool {
+        self.cut_short.contains(place)
+    }
+
+    /// Takes over what an apply was answered. What the watch knows better, an object that changed or went since then, stays as
+    /// the watch told it.
+    pub fn learn(&mut self, place: Place, seen: Seen) {
+        let known = match self.seen.get(&place) {
+            Some(known) => known.version,
+            None if self.synced => self.newest,
+            None => 0,
+        };
+        if seen.version > known {
+            self.cut_short.remove(&place);
+            self.seen.insert(place, seen);
+        }
+    }
+
+    pub fn note(&mut self, change: Change) -> News {
+        match change {
+            Change::ListStarts => {
+                self.listing = Some(HashMap::new());
+                News::default()
+            }
+            Change::There(place, seen) => self.there(place, seen),
+            Change::Listed(place, seen) => {
+                if let Some(listing) = &mut self.listing {
+                    listing.insert(place.clone(), seen.clone());
+                }
+                let news = self.there(place, seen);
+                // Before the first list is complete nobody knows enough to act.
+                if self.synced { news } else { News::default() }
+            }
+            Change::Gone(place, version) => self.gone(&place, version),
+            Change::ListEnds => self.list_ends(),
+        }
+    }
+
+    fn there(&mut self, place: Place, mut seen: Seen) -> News {
+        self.newest = self.newest.max(seen.version);
+        let before = self.seen.get(&place);
+        if before.is_some_and(|known| known.version > seen.version) {
+            return News::default();
+        }
+        if before.is_some_and(|before| before.uid == seen.uid && before.life == Life::CutShort) {
+            seen.life = Life::CutShort;
+        }
+        self.cut_short.remove(&place);
+        let before_parent = before.and_then(|before| before.parent.clone());
+        let is_news = before.is_none_or(|before| seen.is_news(before));
+        let mut parents: Vec<Parent> = vec![];
+        if is_news {
+            // Somebody may have taken the very mark that says whose it is.
+            parents.extend(seen.parent.clone());
+            parents.extend(before_parent.filter(|before| Some(before) != seen.parent.as_ref()));
+        }
+        self.seen.insert(place, seen);
+        News { parents, is_synced: false }
+    }
+
+    fn gone(&mut self, place: &Place, version: u64) -> News {
+        self.newest = self.newest.max(version);
+        let Some(before) = self.seen.remove(place) else { return News::default() };
+        if before.life != Life::Finished {
+            self.cut_short.insert(place.clone());
+        }
+        News { parents: before.parent.into_iter().collect(), is_synced: false }
+    }
+
+    fn list_ends(&mut self) -> News {
+        let mut news = News { parents: vec![], is_synced: !std::mem::replace(&mut self.synced, true) };
+        let Some(mut listed) = self.listing.take() else { return news };
+        let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
+        for (place, seen) in self.seen.drain() {
+            match listed.get_mut(&place) {
+                // Learned from an answer or told of after the list was made.
+                Some(item) if item.version < seen.version => *item = seen,
+                Some(_) => {}
+                None if seen.version > newest => drop(listed.insert(place, seen)),
+                // What is missing from a new list went while nobody watched.
+                None => news.parents.extend(seen.parent),
+            }
+        }
+        self.seen = listed;
+        self.newest = self.newest.max(newest);
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drift::Hash;
+
+    fn place(name: &str) -> Place {
+        Place::new(Some("default"), name)
+    }
+
+    fn seen(version: u64, hash: u64) -> Seen {
+        let mark = Mark { at: 0, hash: Hash(hash), rules: Hash(0), replicas: false };
+        Seen::new("u", version, Some(mark), None, Some(Parent::of_test("cr")))
+    }
+
+    fn synced() -> Table {
+        let mut table = Table::default();
+        table.note(Change::ListStarts);
+        table.note(Change::Listed(place("a"), seen(5, 1)));
+        assert_eq!(table.note(Change::ListEnds), News { parents: vec![], is_synced: true });
+        table
+    }
+
+    #[test]
+    fn a_change_of_the_mark_is_news_and_any_other_write_is_not() {
+        let mut table = synced();
+        assert!(table.note(Change::There(place("a"), seen(6, 1))).parents.is_empty());
+        assert_eq!(table.note(Change::There(place("a"), seen(7, 2))).parents, [Parent::of_test("cr")]);
+    }
+
+    #[test]
+    fn what_an_apply_was_answered_is_no_news_when_the_watch_tells_it() {
+        let mut table = synced();
+        table.learn(place("a"), seen(8, 3));
+        assert!(table.note(Change::There(place("a"), seen(8, 3))).parents.is_empty());
+    }
+
+    #[test]
+    fn an_answer_that_is_older_than_what_the_watch_told_is_not_believed() {
+        let mut table = synced();
+        table.note(Change::Gone(place("a"), 9));
+        table.learn(place("a"), seen(8, 3));
+        assert!(table.get(&place("a")).is_none());
+    }
+
+    #[test]
+    fn somebody_who_takes_the_owner_away_is_noticed_by_the_owner() {
+        let mut table = synced();
+        let loose = Seen { parent: None, ..seen(6, 9) };
+        assert_eq!(table.note(Change::There(place("a"), loose)).parents, [Parent::of_test("cr")]);
+    }
+
+    #[test]
+    fn what_went_while_nobody_watched_is_noticed_in_the_next_list() {
+        let mut table = synced();
+        table.note(Change::ListStarts);
+        table.note(Change::Listed(place("b"), seen(20, 1)));
+        let news = table.note(Change::ListEnds);
+        assert_eq!((news.parents.len(), news.is_synced), (1, false));
+        assert!(table.get(&place("a")).is_none() && table.get(&place("b")).is_some());
+    }
+
+    #[test]
+    fn what_is_deleted_before_it_finished_was_cut_short() {
+        let mut table = synced();
+        table.note(Change::There(place("a"), Seen { life: Life::Finished, ..seen(6, 1) }));
+        table.note(Change::Gone(place("a"), 7));
+        assert!(!table.was_cut_short(&place("a")));
+        table.note(Change::There(place("a"), seen(8, 1)));
+        table.note(Change::There(place("a"), Seen { life: Life::CutShort, ..seen(9, 1) }));
+        // A pod that is told to end reports its end.
+        table.note(Change::There(place("a"), Seen { life: Life::Finished, ..seen(10, 1) }));
+        table.note(Change::Gone(place("a"), 11));
+        assert!(table.was_cut_short(&place("a")));
+    }
+}

@@ -1,0 +1,177 @@
+//! Who is told when an object changes: the custom resource that it belongs to, in the queue of its kind.
+//!
+//! Watches on objects are shared by all watched kinds. This is the list of those kinds, and the way from an object to its
+//! custom resource, by owner reference or by annotation.
+
+use std::sync::{Arc, RwLock};
+
+use kube::core::ObjectMeta;
+
+use crate::custom_resource::Place;
+use crate::discovery::Kind;
+use crate::drift::rules::IGNORE_FIELDS;
+use crate::drift::{Rule, Rules};
+use crate::object::{ObjectKey, split_api_version};
+use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
+use crate::queue::{Queue, Urgency};
+
+/// The custom resource that an object belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parent {
+    /// The watched kind, by its place in the list.
+    kind: usize,
+    pub place: Place,
+}
+
+#[cfg(test)]
+impl Parent {
+    pub fn of_test(name: &str) -> Self {
+        Parent { kind: 0, place: Place::new(Some("default"), name) }
+    }
+}
+
+/// A watched kind.
+#[derive(Clone)]
+pub struct Listener {
+    pub kind: Kind,
+    pub queue: Arc<Queue>,
+    /// Whether its custom resources want to know what becomes of their objects.
+    pub cares: bool,
+    pub ignore: Vec<Ignore>,
+}
+
+/// Fields of some objects that others may decide.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ignore {
+    pub target: Selector,
+    pub paths: Vec<Rule>,
+}
+
+/// Which objects. What is not given matches all; a `*` in a name stands for anything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    pub group: Option<String>,
+    pub kind: Option<String>,
+    pub namespace: Option<String>,
+    pub name: Option<String>,
+}
+
+impl Selector {
+    pub fn matches(&self, key: &ObjectKey) -> bool {
+        let is = |wanted: &Option<String>, text: &str| wanted.as_deref().is_none_or(|wanted| is_like(wanted, text));
+        is(&self.group, &key.group)
+            && is(&self.kind, &key.kind)
+            && is(&self.namespace, key.namespace.as_deref().unwrap_or_default())
+            && is(&self.name, &key.name)
+    }
+}
+
+/// Whether a text is as a pattern with `*` says.
+fn is_like(pattern: &str, text: &str) -> bool {
+    let Some((first, more)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let (middle, last) = more.rsplit_once('*').unwrap_or(("", more));
+    for part in middle.split('*') {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+#[derive(Default)]
+pub struct Listeners(RwLock<Vec<Listener>>);
+
+impl Listeners {
+    /// Adds a kind, or puts it in the place of what was known about it.
+    pub fn register(&self, listener: Listener) {
+        let mut all = self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let is_same = |known: &&mut Listener| is_same_kind(&known.kind, &listener.kind);
+        match all.iter_mut().find(is_same) {
+            Some(known) => *known = listener,
+            None => all.push(listener),
+        }
+    }
+
+    /// The custom resource that an object belongs to.
+    pub fn parent(&self, metadata: &ObjectMeta) -> Option<Parent> {
+        let all = self.read();
+        all.iter()
+            .enumerate()
+            .find_map(|(kind, listener)| Some(Parent { kind, place: place(metadata, &listener.kind)? }))
+    }
+
+    pub fn tell(&self, parent: &Parent, urgency: Urgency) {
+        if let Some(listener) = self.read().get(parent.kind).filter(|listener| listener.cares) {
+            listener.queue.tell(parent.place.clone(), urgency);
+        }
+    }
+
+    pub fn tell_all(&self, urgency: Urgency) {
+        for listener in self.read().iter().filter(|listener| listener.cares) {
+            listener.queue.tell_all(urgency);
+        }
+    }
+
+    /// Which fields of an object others may decide: the cluster, and whom the watch or the object itself allows.
+    pub fn rules(&self, key: &ObjectKey, metadata: &ObjectMeta, parent: Option<&Parent>) -> Rules {
+        let all = self.read();
+        let ignore = parent.and_then(|parent| all.get(parent.kind)).map_or(&[][..], |listener| &listener.ignore);
+        let of_watch =
+            ignore.iter().filter(|ignore| ignore.target.matches(key)).flat_map(|ignore| ignore.paths.clone());
+        let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(IGNORE_FIELDS));
+        let of_object = annotation.map(|text| Rules::of_annotation(text).0).unwrap_or_default();
+        Rules::of_cluster(&key.group, &key.kind).with(of_watch).with(of_object)
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Listener>> {
+        // A poisoned lock still holds a list.
+        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn is_same_kind(a: &Kind, b: &Kind) -> bool {
+    (&a.resource.group, &a.resource.kind) == (&b.resource.group, &b.resource.kind)
+}
+
+fn place(metadata: &ObjectMeta, owner: &Kind) -> Option<Place> {
+    let resource = &owner.resource;
+    let of = |name: &str, namespace: Option<&str>| Place::new(namespace.filter(|_| owner.namespaced), name);
+    let by_reference = metadata.owner_references.iter().flatten().find(|reference| {
+        reference.controller == Some(true)
+            && reference.kind == resource.kind
+            && split_api_version(&reference.api_version).0 == resource.group
+    });
+    if let Some(reference) = by_reference {
+        return Some(of(&reference.name, metadata.namespace.as_deref()));
+    }
+    let annotations = metadata.annotations.as_ref()?;
+    if *annotations.get(PRIMARY_RESOURCE_TYPE)? != format!("{}.{}", resource.kind, resource.group) {
+        return None;
+    }
+    let (namespace, name) = annotations.get(PRIMARY_RESOURCE)?.split_once('/')?;
+    Some(of(name, Some(namespace)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, text, expected) in [
+            ("web", "web", true),
+            ("web", "webs", false),
+            ("web*", "web-1", true),
+            ("*", "", true),
+            ("*-db", "a-db", true),
+            ("*-db", "a-db-1", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(is_like(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Which workloads an autoscaler governs. Their number of replicas is its business.
+//!
+//! All HorizontalPodAutoscalers are watched, in the release or not, from the moment a workload with replicas is seen. Of each
+//! only its target is kept.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::{StreamExt, TryStreamExt, pin_mut};
+use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use kube::api::Api;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::children::Children;
+use crate::object::{Object, ObjectKey, split_api_version};
+
+/// Namespace and name of an autoscaler.
+type Place = (Option<String>, String);
+
+pub struct Scalers {
+    client: Client,
+    table: Arc<Mutex<Table>>,
+    started: AtomicBool,
+    stop: CancellationToken,
+}
+
+#[derive(Default)]
+struct Table {
+    synced: bool,
+    targets: HashMap<Place, ObjectKey>,
+    governed: HashMap<ObjectKey, usize>,
+    listing: HashSet<Place>,
+}
+
+impl Scalers {
+    pub fn new(client: Client, stop: CancellationToken) -> Self {
+        Scalers { client, table: Arc::default(), started: AtomicBool::new(false), stop }
+    }
+
+    /// Starts the watch, if it does not run yet. Whose replicas may be judged anew is told through `children`.
+    pub fn start(&self, children: &Arc<Children>) {
+        if !self.started.swap(true, Ordering::Relaxed) {
+            let api = Api::<HorizontalPodAutoscaler>::all(self.client.clone());
+            tokio::spawn(follow(api, self.table.clone(), children.clone(), self.stop.clone()));
+        }
+    }
+
+    /// Whether an autoscaler targets an object. As long as nobody knows, its replicas are left alone.
+    pub fn governs(&self, key: &ObjectKey) -> bool {
+        self.governs_without(key, &[])
+    }
+
+    /// The same, once these autoscalers are gone.
+    pub fn governs_without(&self, key: &ObjectKey, leaving: &[ObjectKey]) -> bool {
+        let table = locked(&self.table);
+        if !table.synced {
+            return self.started.load(Ordering::Relaxed);
+        }
+        let going = leaving.iter().filter(|scaler| {
+            let place = (scaler.namespace.clone(), scaler.name.clone());
+            table.targets.get(&place) == Some(key)
+        });
+        table.governed.get(key).is_some_and(|count| *count > going.count())
+    }
+}
+
+async fn follow(
+    api: Api<HorizontalPodAutoscaler>,
+    table: Arc<Mutex<Table>>,
+    children: Arc<Children>,
+    stop: CancellationToken,
+) {
+    let events = watcher(api, watcher::Config::default()).default_backoff().take_until(stop.cancelled());
+    pin_mut!(events);
+    let mut is_quiet = false;
+    loop {
+        match events.try_next().await {
+            Ok(Some(event)) => {
+                is_quiet = false;
+                let was_synced = is_synced(&table);
+                let news = locked(&table).note(event);
+                news.iter().for_each(|target| children.wake(target));
+                if !was_synced && is_synced(&table) {
+                    children.wake_all();
+                }
+            }
+            Ok(None) => break,
+            Err(error) => {
+                if !std::mem::replace(&mut is_quiet, true) {
+                    tracing::warn!("cannot watch HorizontalPodAutoscalers, so replicas are set as charts say: {error}");
+                }
+                // Without the right to look, there is nothing to wait for.
+                if !std::mem::replace(&mut locked(&table).synced, true) {
+                    children.wake_all();
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    /// Takes an event in, and tells whose replicas have to be looked at.
+    fn note(&mut self, event: watcher::Event<HorizontalPodAutoscaler>) -> Vec<ObjectKey> {
+        match event {
+            watcher::Event::Init => {
+                self.listing.clear();
+                vec![]
+            }
+            watcher::Event::InitApply(scaler) => {
+                self.listing.insert(place(&scaler));
+                self.set(place(&scaler), Some(target(&scaler)))
+            }
+            watcher::Event::Apply(scaler) => self.set(place(&scaler), Some(target(&scaler))),
+            watcher::Event::Delete(scaler) => self.set(place(&scaler), None),
+            watcher::Event::InitDone => {
+                let gone: Vec<_> =
+                    self.targets.keys().filter(|place| !self.listing.contains(*place)).cloned().collect();
+                self.listing.clear();
+                self.synced = true;
+                gone.into_iter().flat_map(|place| self.set(place, None)).collect()
+            }
+        }
+    }
+
+    fn set(&mut self, place: Place, target: Option<ObjectKey>) -> Vec<ObjectKey> {
+        let before = self.targets.get(&place).cloned();
+        if before == target {
+            return vec![];
+        }
+        if let Some(before) = &before {
+            let count = self.governed.entry(before.clone()).or_default();
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.governed.remove(before);
+            }
+        }
+        match target {
+            Some(target) => {
+                *self.governed.entry(target.clone()).or_default() += 1;
+                self.targets.insert(place, target);
+            }
+            None => drop(self.targets.remove(&place)),
+        }
+        before.into_iter().collect()
+    }
+}
+
+fn place(scaler: &HorizontalPodAutoscaler) -> Place {
+    (scaler.namespace(), scaler.name_any())
+}
+
+fn target(scaler: &HorizontalPodAutoscaler) -> ObjectKey {
+    let reference = scaler.spec.as_ref().map(|spec| &spec.scale_target_ref);
+    let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+    let api_version = reference.and_then(|reference| reference.api_version.as_deref()).unwrap_or_default();
+    ObjectKey {
+        group: split_api_version(api_version).0.to_owned(),
+        kind: text(reference.map(|reference| &reference.kind)),
+        namespace: scaler.namespace(),
+        name: text(reference.map(|reference| &reference.name)),
+    }
+}
+
+/// What an autoscaler that a chart renders will govern.
+pub fn target_of(object: &Object) -> Option<ObjectKey> {
+    if object.kind() != "HorizontalPodAutoscaler" || object.gvk().group != "autoscaling" {
+        return None;
+    }
+    let reference = object.value().pointer("/spec/scaleTargetRef")?;
+    let text = |key: &str| reference.get(key).and_then(Value::as_str).unwrap_or_default();
+    Some(ObjectKey {
+        group: split_api_version(text("apiVersion")).0.to_owned(),
+        kind: text("kind").to_owned(),
+        namespace: object.namespace().map(str::to_owned),
+        name: text("name").to_owned(),
+    })
+}
+
+fn is_synced(table: &Mutex<Table>) -> bool {
+    locked(table).synced
+}
+
+/// A poisoned lock still holds targets.
+fn locked(table: &Mutex<Table>) -> std::sync::MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn scaler(name: &str, target: &str) -> HorizontalPodAutoscaler {
+        let reference = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": target});
+        let value = json!({"metadata": {"namespace": "a", "name": name}, "spec": {"scaleTargetRef": reference, "maxReplicas": 3}});
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey { group: "apps".into(), kind: "Deployment".into(), namespace: Some("a".into()), name: name.into() }
+    }
+
+    #[test]
+    fn a_workload_is_governed_as_long_as_one_autoscaler_targets_it() {
+        let mut table = Table::default();
+        for name in ["one", "two"] {
+            assert!(table.note(watcher::Event::Apply(scaler(name, "web"))).is_empty());
+        }
+        assert_eq!(table.note(watcher::Event::Delete(scaler("one", "web"))), [key("web")]);
+        assert!(table.governed.contains_key(&key("web")));
+        assert_eq!(table.note(watcher::Event::Apply(scaler("two", "api"))), [key("web")]);
+        assert!(!table.governed.contains_key(&key("web")) && table.governed.contains_key(&key("api")));
+    }
+
+    #[test]
+    fn an_autoscaler_that_went_unseen_is_missed_in_the_next_list() {
+        let mut table = Table::default();
+        table.note(watcher::Event::Apply(scaler("one", "web")));
+        table.note(watcher::Event::Init);
+        assert_eq!(table.note(watcher::Event::InitDone), [key("web")]);
+        assert!(table.governed.is_empty() && table.synced);
+    }
+
+    #[test]
+    fn a_rendered_autoscaler_names_its_target() {
+        let value = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "x", "namespace": "a"},
+            "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}});
+        assert_eq!(target_of(&Object::new(value).unwrap()), Some(key("web")));
+    }
+}
