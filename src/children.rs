@@ -166,7 +166,7 @@ impl Children {
             Sight::Absent => Look::Gone,
             Sight::Present(seen) if Some(&*seen.uid) != applied.uid.as_deref() => Look::Changed,
             Sight::Present(seen) => {
-                match drift::compare(applied.mark.as_ref(), seen.mark.as_ref(), scalers.governs(&key)) {
+                match drift::compare(applied.mark.as_ref(), seen.mark.as_ref(), scalers.replicas(applied)) {
                     Verdict::Same => Look::Fine,
                     Verdict::Unsure => Look::Unsure,
                     Verdict::Changed => Look::Changed,

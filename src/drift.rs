@@ -92,20 +92,29 @@ pub enum Verdict {
     Changed,
 }
 
+/// What there is to say about an object's replicas.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Replicas {
+    /// The chart gives a number. It may not be ours now, because an autoscaler had it at the apply.
+    pub wanted: bool,
+    /// An autoscaler decides.
+    pub scaled: bool,
+}
+
 /// Compares what was recorded with what is there. An autoscaler's replicas are not ours to judge.
-pub fn compare(recorded: Option<&Mark>, live: Option<&Mark>, is_scaled: bool) -> Verdict {
+pub fn compare(recorded: Option<&Mark>, live: Option<&Mark>, replicas: Replicas) -> Verdict {
     let Some(live) = live else { return Verdict::Changed };
     let Some(recorded) = recorded else { return Verdict::Unsure };
     if recorded.rules != live.rules {
         return Verdict::Unsure;
     }
-    if recorded.hash != live.hash || (recorded.replicas && !live.replicas && !is_scaled) {
+    if recorded.hash != live.hash || (replicas.wanted && !live.replicas && !replicas.scaled) {
         return Verdict::Changed;
     }
     match recorded.at == live.at {
         true => Verdict::Same,
         // Whoever takes a field also writes our list anew. Where the replicas went to an autoscaler, that is all it was.
-        false if is_scaled && recorded.replicas && !live.replicas => Verdict::Same,
+        false if replicas.scaled && recorded.replicas && !live.replicas => Verdict::Same,
         false => Verdict::Unsure,
     }
 }
@@ -120,25 +129,27 @@ mod tests {
 
     #[test]
     fn another_hash_is_a_change_and_only_another_time_is_not_sure() {
-        let ours = mark(1, 10, false);
-        assert_eq!(compare(Some(&ours), Some(&ours), false), Verdict::Same);
-        assert_eq!(compare(Some(&ours), Some(&mark(2, 10, false)), false), Verdict::Changed);
-        assert_eq!(compare(Some(&ours), Some(&mark(1, 11, false)), false), Verdict::Unsure);
-        assert_eq!(compare(Some(&ours), None, false), Verdict::Changed, "somebody cleared the lists");
-        assert_eq!(compare(None, Some(&ours), false), Verdict::Unsure, "applied before there were marks");
+        let (ours, compare) =
+            (mark(1, 10, false), |a: Option<&Mark>, b: Option<&Mark>| compare(a, b, Replicas::default()));
+        assert_eq!(compare(Some(&ours), Some(&ours)), Verdict::Same);
+        assert_eq!(compare(Some(&ours), Some(&mark(2, 10, false))), Verdict::Changed);
+        assert_eq!(compare(Some(&ours), Some(&mark(1, 11, false))), Verdict::Unsure);
+        assert_eq!(compare(Some(&ours), None), Verdict::Changed, "somebody cleared the lists");
+        assert_eq!(compare(None, Some(&ours)), Verdict::Unsure, "applied before there were marks");
     }
 
     #[test]
     fn other_rules_make_marks_incomparable() {
         let other = Mark { rules: Hash(7), ..mark(2, 10, false) };
-        assert_eq!(compare(Some(&mark(1, 10, false)), Some(&other), false), Verdict::Unsure);
+        assert_eq!(compare(Some(&mark(1, 10, false)), Some(&other), Replicas::default()), Verdict::Unsure);
     }
 
     #[test]
     fn replicas_are_a_change_unless_an_autoscaler_has_them() {
         let (ours, lost) = (mark(1, 10, true), mark(1, 12, false));
-        assert_eq!(compare(Some(&ours), Some(&lost), false), Verdict::Changed);
-        assert_eq!(compare(Some(&ours), Some(&lost), true), Verdict::Same);
+        let compare = |mark, scaled| super::compare(Some(mark), Some(&lost), Replicas { wanted: true, scaled });
+        assert_eq!((compare(&ours, false), compare(&ours, true)), (Verdict::Changed, Verdict::Same));
+        assert_eq!(compare(&lost, false), Verdict::Changed, "an autoscaler had them, and is gone");
     }
 
     #[test]

@@ -51,6 +51,8 @@ pub struct Planned {
     pub object: Object,
     pub kind: Kind,
     pub judged: Judged,
+    /// It has a number of replicas in the chart.
+    pub wants_replicas: bool,
     /// An autoscaler of the same release will decide how many replicas it has.
     pub is_scaled: bool,
     /// It is in the cluster just so, and need not be applied.
@@ -59,7 +61,8 @@ pub struct Planned {
 
 impl Planned {
     fn new(object: Object, kind: Kind, judged: Judged) -> Self {
-        Planned { object, kind, judged, is_scaled: false, is_settled: false }
+        let wants_replicas = object.value().pointer("/spec/replicas").is_some();
+        Planned { object, kind, judged, wants_replicas, is_scaled: false, is_settled: false }
     }
 }
 

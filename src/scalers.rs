@@ -16,7 +16,9 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::children::Children;
+use crate::drift::Replicas;
 use crate::object::{Object, ObjectKey, split_api_version};
+use crate::release::Applied;
 
 /// Namespace and name of an autoscaler.
 type Place = (Option<String>, String);
@@ -52,6 +54,11 @@ impl Scalers {
     /// Whether an autoscaler targets an object. As long as nobody knows, its replicas are left alone.
     pub fn governs(&self, key: &ObjectKey) -> bool {
         self.governs_without(key, &[])
+    }
+
+    /// What there is to say about the replicas of an object that was applied.
+    pub fn replicas(&self, applied: &Applied) -> Replicas {
+        Replicas { wanted: applied.wants_replicas, scaled: self.governs(&applied.id.key()) }
     }
 
     /// The same, once these autoscalers are gone.

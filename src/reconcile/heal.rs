@@ -130,17 +130,19 @@ impl Subject<'_> {
         }
     }
 
-    /// Whether an apply would change nothing: then its list of fields keeps its time.
+    /// Whether an apply would change nothing.
     async fn is_right(&self, planned: &Planned, live: &DynamicObject) -> Result<Option<Applied>, ReconcileError> {
         let id = planned.object.id();
         let answer = self.calls.dry_run(planned).await;
         let answer = answer.map_err(|error| ApplyError::Refused { id: Box::new(id.clone()), error })?;
-        let children = &self.context.children;
-        let key = id.key();
-        let mark = children.mark(&key, &live.metadata);
-        let would_be = children.mark(&key, &answer.object.metadata);
-        let is_same = mark.is_some() && drift::compare(would_be.as_ref(), mark.as_ref(), false) == Verdict::Same;
-        let applied = Applied { mark, ..Applied::new(id, live.metadata.uid.clone()) };
+        let fields = |object: &DynamicObject| fields::ours(&object.metadata).and_then(|entry| entry.fields_v1.clone());
+        // Times have seconds only, so they cannot tell.
+        let is_same = written(&answer.object) == written(live) && fields(&answer.object) == fields(live);
+        let mark = self.context.children.mark(&id.key(), &live.metadata);
+        let mut applied = Applied { mark, ..Applied::new(id, live.metadata.uid.clone()) };
+        applied.wants_replicas = planned.wants_replicas;
+        let answered = serde_json::to_value(&answer.object).unwrap_or(Value::Null);
+        applied.overruled = drift::overruled(planned.object.value(), &answered);
         Ok(is_same.then_some(applied))
     }
 
@@ -192,7 +194,7 @@ impl Subject<'_> {
     async fn drifted(&self, objects: &[Applied]) -> Result<Drifted, ReconcileError> {
         let kinds = self.context.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let scalers = &self.context.scalers;
-        if objects.iter().any(|applied| applied.mark.as_ref().is_some_and(|mark| mark.replicas)) {
+        if objects.iter().any(|applied| applied.wants_replicas) {
             scalers.start(&self.context.children);
         }
         let mut drifted = HashMap::new();
@@ -213,7 +215,7 @@ impl Subject<'_> {
                 Some(live) if live.uid != applied.uid || fields::ours(&live).is_none() => Look::Changed,
                 Some(live) => {
                     let mark = self.context.children.mark(&key, &live);
-                    match drift::compare(applied.mark.as_ref(), mark.as_ref(), scalers.governs(&key)) {
+                    match drift::compare(applied.mark.as_ref(), mark.as_ref(), scalers.replicas(applied)) {
                         Verdict::Same => continue,
                         Verdict::Unsure => Look::Unsure,
                         Verdict::Changed => Look::Changed,
@@ -224,6 +226,12 @@ impl Subject<'_> {
         }
         Ok(drifted)
     }
+}
+
+/// What of an object somebody wrote, as opposed to what the API server counts.
+fn written(object: &DynamicObject) -> (&Value, impl PartialEq + '_) {
+    let metadata = &object.metadata;
+    (&object.data, (&metadata.labels, &metadata.annotations, &metadata.owner_references, &metadata.finalizers))
 }
 
 /// What became of an object that seemed to have drifted.

@@ -178,7 +178,7 @@ impl Subject<'_> {
         for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
             let id = planned.object.id();
             let key = id.key();
-            if planned.object.value().pointer("/spec/replicas").is_some() || planned.is_scaled {
+            if planned.wants_replicas || planned.is_scaled {
                 self.context.scalers.start(&self.context.children);
             }
             let is_there = before.iter().any(|applied| applied.uid.is_some() && applied.id.key() == key);

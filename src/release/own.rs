@@ -58,6 +58,9 @@ pub struct Applied {
     /// What the apply left. Another one means that somebody changed the object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<Mark>,
+    /// The chart gives a number of replicas.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wants_replicas: bool,
     /// What becomes of it after the apply is nobody's business.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_left_alone: bool,
@@ -68,7 +71,7 @@ pub struct Applied {
 
 impl Applied {
     pub fn new(id: ObjectId, uid: Option<String>) -> Self {
-        Applied { id, uid, mark: None, is_left_alone: false, overruled: vec![] }
+        Applied { id, uid, mark: None, wants_replicas: false, is_left_alone: false, overruled: vec![] }
     }
 }
 
