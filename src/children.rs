@@ -13,7 +13,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -24,6 +24,7 @@ use crate::object::{ObjectId, ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL};
 use crate::queue::{Queue, Urgency};
 use crate::release::Applied;
+use crate::watching;
 
 /// Kinds of Kubernetes itself that are ready as soon as they exist.
 const WITHOUT_HEALTH: [&str; 22] = [
@@ -176,15 +177,15 @@ impl Children {
         };
         let (client, stop) = (self.client.clone(), self.stop.clone());
         async move {
-            let config = watcher::Config::default().labels(RELEASE_LABEL);
             if is_without_health(&resource) {
                 let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-                let events = watcher(api, config).map_ok(|event| event_of(event, |object| (object.metadata, None)));
+                let events = watching::events(api, Some(RELEASE_LABEL))
+                    .map_ok(|event| event_of(event, |object| (object.metadata, None)));
                 watch.follow(events, stop).await;
             } else {
                 let api: Api<DynamicObject> = Api::all_with(client, &resource);
-                let events =
-                    watcher(api, config).map_ok(move |event| event_of(event, |object| whole(object, &resource)));
+                let events = watching::events(api, Some(RELEASE_LABEL))
+                    .map_ok(move |event| event_of(event, |object| whole(object, &resource)));
                 watch.follow(events, stop).await;
             }
         }
@@ -233,13 +234,16 @@ struct Watch {
 
 impl Watch {
     async fn follow(self, events: impl Stream<Item = Result<Change, watcher::Error>>, stop: CancellationToken) {
-        let events = events.default_backoff().take_until(stop.cancelled());
+        let events = events.take_until(stop.cancelled());
         pin_mut!(events);
         loop {
             match events.try_next().await {
                 Ok(Some(change)) => self.note(change),
                 Ok(None) => break,
-                Err(error) => tracing::warn!(kind = self.resource.kind, %error, "watch broke; trying again"),
+                Err(error) => {
+                    let words = watching::words(&error);
+                    tracing::warn!(kind = self.resource.kind, "the watch broke; trying again: {words}");
+                }
             }
         }
     }

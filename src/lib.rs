@@ -33,7 +33,10 @@
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
+//! | [`watching`] | watches that heal by themselves |
+//! | [`definitions`] | the CustomResourceDefinitions that are there |
 //! | [`discovery`] | the kinds that the API server knows |
+//! | [`slots`] | limits on what is done at once, the urgent first |
 //! | [`calls`] | the calls that are made on objects |
 //! | [`claims`] | who works on which object right now |
 //! | [`cluster`] | the connection to the API server |
@@ -51,6 +54,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod custom_resource;
+pub mod definitions;
 pub mod discovery;
 pub mod error;
 pub mod health;
@@ -64,9 +68,11 @@ pub mod queue;
 pub mod reconcile;
 pub mod release;
 pub mod render;
+pub mod slots;
 pub mod status;
 pub mod telemetry;
 pub mod uninstall;
 pub mod values;
 pub mod watches;
+pub mod watching;
 pub mod yaml;
