@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -16,6 +17,9 @@ use tokio::sync::watch;
 
 use crate::discovery::Kind;
 use crate::watching;
+
+/// Somebody may give the permission while the operator runs.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
 
 /// One definition, as far as anybody asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +63,7 @@ pub type Definitions = watch::Receiver<Known>;
 pub fn follow(client: Client) -> Definitions {
     let (tell, told) = watch::channel(Known::default());
     tokio::spawn(async move {
-        let mut all = HashMap::new();
+        let (mut all, mut said) = (HashMap::new(), false);
         let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
         let events = watching::events(api, None);
         pin_mut!(events);
@@ -70,12 +74,17 @@ pub fn follow(client: Client) -> Definitions {
             };
             match event {
                 Some(Ok(event)) => note(&mut all, event, &tell),
-                Some(Err(error)) => {
-                    if matches!(watching::code(&error), Some(401 | 403)) {
-                        tell.send_replace(Known::default());
-                    }
+                Some(Err(error)) if watching::code(&error) == Some(403) => {
+                    tell.send_replace(Known::default());
                     let words = watching::words(&error);
-                    tracing::warn!("cannot watch CustomResourceDefinitions; kinds are asked for instead: {words}");
+                    if !std::mem::replace(&mut said, true) {
+                        tracing::info!("CustomResourceDefinitions cannot be watched; kinds are asked for: {words}");
+                    }
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                Some(Err(error)) => {
+                    let words = watching::words(&error);
+                    tracing::warn!("the watch of CustomResourceDefinitions broke; trying again: {words}");
                 }
                 None => return,
             }

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_secs(2);
 /// A definition is there a moment before its kind is served.
 const SOON: Duration = Duration::from_millis(250);
 /// How long that moment can be.
-const SETTLING: Duration = Duration::from_secs(15);
+const SETTLING: Duration = Duration::from_secs(5);
 /// What is asked at once is answered as it was before.
 const SETTLE: Duration = Duration::from_secs(1);
 
