@@ -67,6 +67,9 @@ where
 /// The API server's own sentence, where there is one.
 pub fn words(error: &watcher::Error) -> String {
     match error {
+        _ if code(error) == Some(401) => {
+            "the credentials are not valid any more; a token in a file is read again by itself, one inside a kubeconfig needs a new start".to_owned()
+        }
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => sentence(error),

@@ -56,12 +56,12 @@ async fn renders_that_hang_delay_no_other_and_their_number_is_bounded() {
     let started = Instant::now();
     let names: Vec<_> = (0..6).map(|n| format!("web-{n}")).collect();
     join_all(names.iter().map(|name| project.apply(name, colour(name, "blue")))).await;
-    until_within(Duration::from_secs(25), "the others are installed", async || {
+    until_within(Duration::from_secs(15), "the others are installed", async || {
         most = most.max(sleeping(&sleep));
         (installed(&project).await == names.len()).then_some(())
     })
     .await;
-    // Each of the ten is looked at once, for three seconds at most, by one of the places for helm.
+    // Each of the ten was looked at once, for two seconds at most, by one of the places for helm.
     eprintln!("after {:?} the others were installed; at most {most} hung at once", started.elapsed());
     let places = std::thread::available_parallelism().unwrap().get().max(2);
     assert!(most <= places + 4, "{most} helm processes hung at once");

@@ -10,10 +10,11 @@ use std::time::Duration;
 use crate::queue::Turn;
 use crate::slots::Slots;
 
-/// Most charts render within a tenth of this.
+/// Most charts render within this. Who takes longer moves on if there is room.
+const MOVE: Duration = Duration::from_millis(500);
+/// Who takes longer than this takes long, also on a busy machine: without room it is put off, and the next time it starts in
+/// the slow lane.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long one that takes long may look for room in the slow lane.
-const LOOKING_FOR_ROOM: Duration = Duration::from_secs(1);
 /// A helm process may take 100 MiB, and one in an endless loop a whole processor.
 const SLOW: usize = 4;
 
@@ -33,24 +34,32 @@ impl Lanes {
     pub async fn run<T>(&self, turn: &Turn, render: impl Future<Output = T>) -> Option<T> {
         let mut render = pin!(render);
         if turn.slow {
-            let _slot = self.slow.acquire(turn.urgency).await;
-            if let Ok(rendered) = tokio::time::timeout(PATIENCE, render.as_mut()).await {
-                turn.is_quick();
-                return Some(rendered);
+            let _slow = self.slow.acquire(turn.urgency).await;
+            let rendered = tokio::time::timeout(PATIENCE, render.as_mut()).await;
+            match rendered {
+                Ok(_) => turn.is_quick(),
+                Err(_) => return Some(render.await),
             }
-            return Some(render.await);
+            return rendered.ok();
         }
         let quick = self.quick.acquire(turn.urgency).await;
+        if let Ok(rendered) = tokio::time::timeout(MOVE, render.as_mut()).await {
+            return Some(rendered);
+        }
+        let room = tokio::time::timeout(PATIENCE - MOVE, self.slow.acquire(turn.urgency));
+        let room = tokio::select! {
+            rendered = render.as_mut() => return Some(rendered),
+            room = room => room,
+        };
+        let Ok(_slow) = room else {
+            turn.is_slow();
+            return None;
+        };
+        drop(quick);
         if let Ok(rendered) = tokio::time::timeout(PATIENCE, render.as_mut()).await {
             return Some(rendered);
         }
         turn.is_slow();
-        let room = tokio::time::timeout(LOOKING_FOR_ROOM, self.slow.acquire(turn.urgency));
-        let _slow = tokio::select! {
-            rendered = render.as_mut() => return Some(rendered),
-            room = room => room.ok()?,
-        };
-        drop(quick);
         Some(render.await)
     }
 }
