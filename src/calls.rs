@@ -1,7 +1,6 @@
 //! The calls that are made on objects. Each takes a slot, so that many custom resources at once do not flood the API
 //! server, and has a time limit, so that none waits for ever.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{
@@ -12,11 +11,12 @@ use kube::core::{DynamicResourceScope, ObjectMeta};
 use kube::discovery::ApiResource;
 use kube::{Client, Error};
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
 use crate::discovery::Kind;
 use crate::object::ObjectId;
 use crate::plan::Planned;
+use crate::queue::Urgency;
+use crate::slots::Slots;
 
 /// Helm 4 applies under this name too, so that its `rollback` and `upgrade` do not conflict with us.
 pub const FIELD_MANAGER: &str = "helm";
@@ -26,10 +26,12 @@ const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// How many calls may be under way at once, for all custom resources together.
 const SLOTS: usize = 16;
 
+/// The calls of somebody. The more urgent ones go ahead.
 #[derive(Clone)]
 pub struct Calls {
     client: Client,
-    slots: Arc<Semaphore>,
+    slots: Slots,
+    urgency: Urgency,
 }
 
 /// What a server-side dry run found.
@@ -47,7 +49,12 @@ impl DryRun {
 
 impl Calls {
     pub fn new(client: Client) -> Self {
-        Calls { client, slots: Arc::new(Semaphore::new(SLOTS)) }
+        Calls { client, slots: Slots::new(SLOTS), urgency: Urgency::Edit }
+    }
+
+    /// The same calls in the name of something that is so urgent.
+    pub fn at(&self, urgency: Urgency) -> Self {
+        Calls { urgency, ..self.clone() }
     }
 
     pub fn client(&self) -> Client {
@@ -126,8 +133,7 @@ impl Calls {
 
     /// One call, with a slot and a time limit.
     pub async fn within<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        // The semaphore is never closed.
-        let _slot = self.slots.acquire().await;
+        let _slot = self.slots.acquire(self.urgency).await;
         match tokio::time::timeout(TIME_LIMIT, call).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Service("the API server did not answer within 30 s".into())),

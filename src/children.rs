@@ -9,13 +9,13 @@ mod table;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use futures::{Stream, TryStreamExt, pin_mut};
+use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, DynamicObject, PartialObjectMeta, TypeMeta};
 use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,7 @@ use crate::plan::RELEASE_LABEL;
 use crate::queue::Urgency;
 use crate::release::Applied;
 use crate::scalers::Scalers;
+use crate::watching;
 
 pub use table::Seen;
 use table::{Change, Life, Table};
@@ -204,16 +205,17 @@ impl Children {
     fn watch_one(&self, resource: ApiResource) -> impl Future<Output = ()> + use<> {
         let (client, stop, shared) = (self.client.clone(), self.stop.clone(), self.shared.clone());
         async move {
-            let config = watcher::Config::default().labels(RELEASE_LABEL);
             if is_without_health(&resource.group, &resource.kind) {
                 let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
                 let read = |object: PartialObjectMeta<DynamicObject>| (object.metadata, None, false);
-                let events = watcher(api, config).map_ok(|event| shared.change(&resource, event, read));
+                let events =
+                    watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
                 follow(events, &shared, &resource, stop).await;
             } else {
                 let api: Api<DynamicObject> = Api::all_with(client, &resource);
                 let read = |object| whole(object, &resource);
-                let events = watcher(api, config).map_ok(|event| shared.change(&resource, event, read));
+                let events =
+                    watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
                 follow(events, &shared, &resource, stop).await;
             }
         }
@@ -226,14 +228,16 @@ async fn follow(
     resource: &ApiResource,
     stop: CancellationToken,
 ) {
-    use futures::StreamExt;
-    let events = events.default_backoff().take_until(stop.cancelled());
+    let events = events.take_until(stop.cancelled());
     pin_mut!(events);
     loop {
         match events.try_next().await {
             Ok(Some(change)) => shared.note(resource, change),
             Ok(None) => break,
-            Err(error) => tracing::warn!(kind = resource.kind, %error, "watch broke; trying again"),
+            Err(error) => {
+                let words = watching::words(&error);
+                tracing::warn!(kind = resource.kind, "the watch broke; trying again: {words}");
+            }
         }
     }
 }

@@ -37,7 +37,10 @@
 //! | [`listeners`] | who is told when an object changes |
 //! | [`scalers`] | which workloads an autoscaler governs |
 //! | [`names`] | names that occur many times, kept once |
+//! | [`watching`] | watches that heal by themselves |
+//! | [`definitions`] | the CustomResourceDefinitions that are there |
 //! | [`discovery`] | the kinds that the API server knows |
+//! | [`slots`] | limits on what is done at once, the urgent first |
 //! | [`calls`] | the calls that are made on objects |
 //! | [`claims`] | who works on which object right now |
 //! | [`cluster`] | the connection to the API server |
@@ -55,6 +58,7 @@ pub mod cli;
 pub mod cluster;
 pub mod controller;
 pub mod custom_resource;
+pub mod definitions;
 pub mod discovery;
 pub mod drift;
 pub mod error;
@@ -72,9 +76,11 @@ pub mod reconcile;
 pub mod release;
 pub mod render;
 pub mod scalers;
+pub mod slots;
 pub mod status;
 pub mod telemetry;
 pub mod uninstall;
 pub mod values;
 pub mod watches;
+pub mod watching;
 pub mod yaml;

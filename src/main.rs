@@ -1,6 +1,7 @@
 //! The `chartwright` program: parse, run, exit code.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use chartwright::cli::{self, Command};
 use clap::Parser;
@@ -19,7 +20,13 @@ fn main() -> ExitCode {
 
 fn execute(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Run(args) => tokio::runtime::Runtime::new()?.block_on(cli::run::run(args))?,
+        Command::Run(args) => {
+            let runtime = tokio::runtime::Runtime::new()?;
+            let ended = runtime.block_on(cli::run::run(args));
+            // A name that is being looked up, for example, cannot be interrupted and must not hold up the end.
+            runtime.shutdown_timeout(Duration::from_millis(500));
+            ended?;
+        }
         Command::Validate(args) => return tokio::runtime::Runtime::new()?.block_on(cli::validate::run(args)),
         Command::Version => println!("chartwright {}", env!("CARGO_PKG_VERSION")),
     }

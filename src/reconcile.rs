@@ -26,6 +26,7 @@ use crate::manifest::{self, ManifestError, Rendered};
 use crate::plan::PlanError;
 use crate::preflight::Rejected;
 use crate::prune::PruneError;
+use crate::queue::Turn;
 use crate::release::{History, Release, Status, StoreError};
 use crate::render::RenderError;
 use crate::status::{Failure, Stage};
@@ -74,6 +75,9 @@ pub enum ReconcileError {
     Look(kube::Error),
     #[error("the release {release} exists and {who}")]
     NotOurs { release: String, who: String },
+    /// Something newer has come, or others need the room. Nothing was written, and nothing is told.
+    #[error("interrupted")]
+    Interrupted,
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
@@ -94,6 +98,7 @@ impl ReconcileError {
             ReconcileError::Uninstall(error) => error.category(),
             ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
             ReconcileError::NotOurs { .. } => Category::BelongsToAnother,
+            ReconcileError::Interrupted => Category::Waiting,
             ReconcileError::Again(failure) => failure.category,
         }
     }
@@ -108,16 +113,16 @@ impl ReconcileError {
 }
 
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
-pub async fn reconcile(cr: &CustomResource, context: &Context) -> Result<Next, ReconcileError> {
-    let Some(cr) = Subject::fresh(cr, context).await? else { return Ok(Next::Rest) };
+pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
+    let Some(cr) = Subject::fresh(cr, context, turn).await? else { return Ok(Next::Rest) };
     let cr = cr.as_ref();
-    let subject = Subject::of(cr, context);
+    let subject = Subject::of(cr, context, turn);
     if cr.metadata.deletion_timestamp.is_some() {
         return subject.uninstall().await;
     }
     let mut history = History::default();
     let result = deploy(&subject, &mut history).await;
-    if let Err(error) = &result {
+    if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
         let stage = if history.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
         let failure = Failure { category: error.category(), message: error.to_string(), stage };
         subject.remember(error, &failure);

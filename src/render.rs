@@ -6,6 +6,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | [`lanes`] | how many renders run at once |
 //! | [`process`] | one run of a program within limits |
 //! | [`complaint`] | what helm says on failure, readable |
 //! | [`schema`] | violations of values.schema.json |
@@ -27,6 +28,7 @@ use crate::error::Category;
 use crate::values::Values;
 
 pub mod complaint;
+pub mod lanes;
 pub mod process;
 pub mod schema;
 

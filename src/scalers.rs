@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use kube::api::Api;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +19,7 @@ use crate::children::Children;
 use crate::drift::Replicas;
 use crate::object::{Object, ObjectKey, split_api_version};
 use crate::release::Applied;
+use crate::watching;
 
 /// Namespace and name of an autoscaler.
 type Place = (Option<String>, String);
@@ -81,7 +82,7 @@ async fn follow(
     children: Arc<Children>,
     stop: CancellationToken,
 ) {
-    let events = watcher(api, watcher::Config::default()).default_backoff().take_until(stop.cancelled());
+    let events = watching::events(api, None).take_until(stop.cancelled());
     pin_mut!(events);
     let mut is_quiet = false;
     loop {
@@ -98,7 +99,8 @@ async fn follow(
             Ok(None) => break,
             Err(error) => {
                 if !std::mem::replace(&mut is_quiet, true) {
-                    tracing::warn!("cannot watch HorizontalPodAutoscalers, so replicas are set as charts say: {error}");
+                    let words = watching::words(&error);
+                    tracing::warn!("cannot watch HorizontalPodAutoscalers, so replicas are set as charts say: {words}");
                 }
                 // Without the right to look, there is nothing to wait for.
                 if !std::mem::replace(&mut locked(&table).synced, true) {

@@ -9,6 +9,8 @@
 //! ```
 
 pub mod life;
+pub mod proxy;
+pub mod strange_helm;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -112,7 +114,7 @@ pub struct Project {
 
 /// Of the custom resources.
 #[derive(Clone, Copy, PartialEq)]
-enum Scope {
+pub enum Scope {
     Namespaced,
     Cluster,
 }
@@ -171,8 +173,14 @@ impl Project {
 
     /// One more kind of the same group, made by the same chart.
     pub async fn with_kind(&self, kind: &str) -> ApiResource {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
+        let resource = self.with_kind_to_come(kind);
         install_crd(&self.client, &resource, self.scope).await;
+        resource
+    }
+
+    /// The same, without its CRD.
+    pub fn with_kind_to_come(&self, kind: &str) -> ApiResource {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
         let watches = std::fs::read_to_string(self.dir().join("watches.yaml")).expect("a file");
         let more = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", resource.group);
         self.file("watches.yaml", &(watches + &more));
@@ -204,7 +212,14 @@ impl Project {
 
     /// An operator that is about to start, with helm 4 and the rights of an administrator.
     pub fn launch(&self) -> Launch<'_> {
-        Launch { project: self, helm: tool("helm4"), args: vec![], groups: vec!["system:masters"], env: vec![] }
+        Launch {
+            project: self,
+            helm: tool("helm4"),
+            args: vec![],
+            groups: vec!["system:masters"],
+            env: vec![],
+            proxy: None,
+        }
     }
 
     /// The user that this project's operator is for the API server.
@@ -424,7 +439,18 @@ fn find_condition(status: &Value, kind: &str) -> Option<Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind).cloned()
 }
 
-async fn install_crd(client: &Client, resource: &ApiResource, scope: Scope) {
+/// Deletes a CRD and waits until it is gone.
+pub async fn uninstall_crd(client: &Client, resource: &ApiResource) {
+    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = format!("{}.{}", resource.plural, resource.group);
+    api.delete(&name, &DeleteParams::default()).await.expect("the CRD is deleted");
+    until("the CRD is gone", async || {
+        api.get_opt(&name).await.expect("the API server answers").is_none().then_some(())
+    })
+    .await;
+}
+
+pub async fn install_crd(client: &Client, resource: &ApiResource, scope: Scope) {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let crd = json!({
         "metadata": {"name": format!("{}.{}", resource.plural, resource.group)},
@@ -469,6 +495,7 @@ pub struct Launch<'a> {
     args: Vec<&'static str>,
     groups: Vec<&'static str>,
     env: Vec<(&'static str, &'static str)>,
+    proxy: Option<String>,
 }
 
 impl Launch<'_> {
@@ -488,6 +515,11 @@ impl Launch<'_> {
     pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
         self.env.push((name, value));
         self
+    }
+
+    /// Reaches the API server by a connection that can be broken.
+    pub fn through(self, proxy: &proxy::Proxy) -> Self {
+        Launch { proxy: Some(proxy.address.clone()), ..self }
     }
 
     pub fn start(self) -> Operator {
@@ -518,6 +550,9 @@ impl Launch<'_> {
         let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
         let user = &mut config["users"][0]["user"];
         (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
+        if let Some(address) = &self.proxy {
+            config["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
+        }
         let path = self.project.dir().join("kubeconfig");
         std::fs::write(&path, config.to_string()).expect("a file");
         path
@@ -525,6 +560,20 @@ impl Launch<'_> {
 }
 
 impl Operator {
+    /// Asks it to end, as Kubernetes does.
+    pub fn terminate(&self) {
+        let process = rustix::process::Pid::from_raw(self.process.id().cast_signed()).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it still runs");
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub async fn exit_code(&mut self, patience: Duration) -> Option<i32> {
+        let ended = until_within(patience, "the operator ends", async || {
+            self.process.try_wait().expect("the operator can be waited for")
+        });
+        ended.await.code()
+    }
+
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log.path()).unwrap_or_default()
     }

@@ -3,9 +3,11 @@
 
 mod harness;
 
+mod a_broken_connection_heals;
 mod a_changed_chart_upgrades;
 mod a_custom_resource_becomes_objects;
 mod a_hanging_helm_stops_nobody;
+mod a_kind_may_come_late_and_come_again;
 mod a_persons_rollback_is_left_alone;
 mod a_release_brings_what_it_needs;
 mod a_wrong_start_ends_in_one_clear_line;
@@ -21,9 +23,12 @@ mod hooks_are_never_ordinary_objects;
 mod nobody_elses_objects_are_taken;
 mod prune_removes_only_what_is_ours;
 mod the_docs_are_true;
+mod the_end_is_quick_and_clean;
 mod the_fields_of_a_watch_take_effect;
 mod the_lab_behaves_like_a_cluster;
 mod the_sample_operator_works;
 mod the_status_tells_why;
+mod the_urgent_go_ahead;
 mod what_is_meant_to_end_is_not_started_again;
+mod what_is_newer_pre_empts;
 mod yaml_is_read_as_kubernetes_reads_it;

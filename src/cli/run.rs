@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Project;
@@ -16,8 +15,10 @@ use crate::controller::{self, Operator};
 use crate::discovery::Cache;
 use crate::listeners::Listeners;
 use crate::render::Helm;
+use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
-use crate::{cluster, telemetry, watches};
+use crate::watches::Watch;
+use crate::{cluster, definitions, telemetry, watches};
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -35,9 +36,28 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A pod is killed 30 seconds after it was told to end, and some set less.
+const LAST_MOMENT: Duration = Duration::from_secs(8);
+
 /// Runs until SIGTERM or SIGINT.
 pub async fn run(args: Args) -> anyhow::Result<()> {
     telemetry::logs::start();
+    let stop = CancellationToken::new();
+    tokio::spawn(stop_on_signal(stop.clone())?);
+    let Some(prepared) = stop.run_until_cancelled(prepare(args, &stop)).await else { return Ok(()) };
+    let (watches, operator) = prepared?;
+    let last_moment = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_MOMENT).await;
+    };
+    tokio::select! {
+        () = controller::run(watches, operator, stop.clone()) => tracing::info!("stopped"),
+        () = last_moment => tracing::warn!("stopped, although not everything had ended"),
+    }
+    Ok(())
+}
+
+async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<(Vec<Watch>, Operator)> {
     let here = std::env::current_dir().context("cannot find the working directory")?;
     let mut helm = Helm::find(args.project.helm.as_deref()).await?;
     helm.limits.time = args.render_timeout;
@@ -52,37 +72,39 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let calls = Calls::new(cluster.client.clone());
     let kinds = Arc::new(Cache::new(calls.clone()).await?);
-    let default_namespace = std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace);
-    let stop = CancellationToken::new();
     let listeners = Arc::new(Listeners::default());
     let operator = Operator {
         children: Arc::new(Children::new(cluster.client.clone(), listeners.clone(), stop.clone())),
         scalers: Arc::new(Scalers::new(cluster.client.clone(), stop.clone())),
         listeners,
         helm,
-        // helm is bound by the processor; two at least, so that one that hangs does not stop all.
-        helm_slots: Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from).max(2))),
+        lanes: Lanes::new(std::thread::available_parallelism().map_or(2, usize::from)),
         calls,
         claims: Claims::default(),
+        definitions: definitions::follow(cluster.client.clone()),
         client: cluster.client,
         kinds,
-        default_namespace,
+        default_namespace: std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace),
     };
-    tokio::spawn(stop_on_signal(stop.clone())?);
-    controller::run(watches.entries, operator, stop).await;
-    tracing::info!("stopped");
-    Ok(())
+    Ok((watches.entries, operator))
 }
 
+/// The first signal lets what is being written end. The second ends at once.
 fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
+    let mut told = async move || {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
+    };
+    Ok(async move {
+        told().await;
+        tracing::info!("stopping");
         stop.cancel();
+        told().await;
+        std::process::exit(1);
     })
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
 
 use super::memory::{Input, Memory};
 use super::{ReconcileError, lifecycle_hooks};
@@ -21,8 +20,10 @@ use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
+use crate::queue::Turn;
 use crate::release::digest::Parts;
 use crate::release::{self, History, OwnerMark, Store};
+use crate::render::lanes::Lanes;
 use crate::render::{Helm, Request};
 use crate::scalers::Scalers;
 use crate::status::Failure;
@@ -40,7 +41,7 @@ pub const OLDER_FINALIZER: &str = "uninstall-helm-release";
 pub struct Context {
     pub client: Client,
     pub helm: Helm,
-    pub helm_slots: Arc<Semaphore>,
+    pub lanes: Lanes,
     pub calls: Calls,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
@@ -60,6 +61,7 @@ pub struct Context {
 pub struct Subject<'a> {
     pub cr: &'a CustomResource,
     pub context: &'a Context,
+    pub turn: &'a Turn,
     pub owner: Owner,
     pub release: String,
     pub namespace: String,
@@ -68,7 +70,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub fn of(cr: &'a CustomResource, context: &'a Context) -> Self {
+    pub fn of(cr: &'a CustomResource, context: &'a Context, turn: &'a Turn) -> Self {
         let owner = Owner {
             gvk: context.watch.gvk.clone(),
             namespace: cr.namespace(),
@@ -77,9 +79,9 @@ impl<'a> Subject<'a> {
         };
         let fallback = context.watch.release_namespace.as_ref().unwrap_or(&context.default_namespace);
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
-        let calls = context.calls.clone();
+        let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone());
-        Subject { cr, context, release: owner.name.clone(), namespace, owner, calls, store }
+        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store }
     }
 
     pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
@@ -137,7 +139,8 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// Renders, with a helm slot. What was refused before for the same input is not tried again.
+    /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
+    /// nothing has been written yet.
     pub async fn render(
         &self,
         chart: &Chart,
@@ -155,11 +158,11 @@ impl<'a> Subject<'a> {
             capabilities: &kinds.capabilities,
             is_upgrade: history.deployed().is_some(),
         };
-        let text = {
-            // The semaphore is never closed.
-            let _slot = self.context.helm_slots.acquire().await;
-            self.context.helm.template(&request).await?
+        let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
+        let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
+            return Err(ReconcileError::Interrupted);
         };
+        let text = text?;
         let rendered = manifest::read(&text)?;
         self.warn_about(values, &rendered).await;
         Ok(rendered)
@@ -219,8 +222,9 @@ impl<'a> Subject<'a> {
     pub async fn fresh<'b>(
         cr: &'b CustomResource,
         context: &Context,
+        turn: &Turn,
     ) -> Result<Option<Cow<'b, CustomResource>>, ReconcileError> {
-        let subject = Subject::of(cr, context);
+        let subject = Subject::of(cr, context, turn);
         let written = context.memory.with(&subject.owner.uid, |memory| memory.written);
         if children::version(&cr.metadata) >= written {
             return Ok(Some(Cow::Borrowed(cr)));

@@ -1,0 +1,221 @@
+//! The custom resources of a kind as they were last seen, and what is news about them. Pure but for a lock.
+//!
+//! Our own status writes are no news, nor are labels.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use kube::runtime::watcher::Event;
+
+use crate::children::version;
+use crate::custom_resource::{CustomResource, Place};
+use crate::queue::Urgency;
+
+/// What a watch's event means.
+#[derive(Debug, PartialEq, Eq)]
+pub enum News {
+    /// One to reconcile.
+    Told {
+        place: Place,
+        urgency: Urgency,
+        /// What a run that is under way wants is not wanted any more.
+        starts_over: bool,
+    },
+    /// The one with this UID is gone. Another of its name may have come.
+    Gone { place: Place, uid: String },
+}
+
+#[derive(Default)]
+pub struct Resources(Mutex<Seen>);
+
+#[derive(Default)]
+struct Seen {
+    known: HashMap<Place, Arc<CustomResource>>,
+    /// While a list comes in: who is in it.
+    listed: Option<HashSet<Place>>,
+}
+
+impl Resources {
+    pub fn get(&self, place: &Place) -> Option<Arc<CustomResource>> {
+        self.locked().known.get(place).cloned()
+    }
+
+    /// Whether this very one is still there.
+    pub fn has(&self, cr: &CustomResource) -> bool {
+        self.get(&cr.place()).is_some_and(|known| known.metadata.uid == cr.metadata.uid)
+    }
+
+    pub fn note(&self, event: Event<CustomResource>) -> Vec<News> {
+        self.locked().note(event)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Seen> {
+        // A poisoned lock still holds what was seen last.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Seen {
+    fn note(&mut self, event: Event<CustomResource>) -> Vec<News> {
+        match event {
+            Event::Init => {
+                self.listed = Some(HashSet::new());
+                vec![]
+            }
+            Event::InitApply(cr) => {
+                if let Some(listed) = &mut self.listed {
+                    listed.insert(cr.place());
+                }
+                self.see(cr)
+            }
+            Event::Apply(cr) => self.see(cr),
+            Event::InitDone => {
+                let Some(listed) = self.listed.take() else { return vec![] };
+                // Who is missing went while nobody watched.
+                let missing: Vec<_> = self.known.keys().filter(|place| !listed.contains(place)).cloned().collect();
+                missing.into_iter().filter_map(|place| self.lose(place)).collect()
+            }
+            Event::Delete(cr) => self.lose(cr.place()).into_iter().collect(),
+        }
+    }
+
+    fn lose(&mut self, place: Place) -> Option<News> {
+        let cr = self.known.remove(&place)?;
+        Some(News::Gone { place, uid: cr.metadata.uid.clone().unwrap_or_default() })
+    }
+
+    fn see(&mut self, cr: CustomResource) -> Vec<News> {
+        let place = cr.place();
+        let mut news = vec![];
+        let mut before = self.known.get(&place).cloned();
+        if before.as_ref().is_some_and(|before| before.metadata.uid != cr.metadata.uid) {
+            before = None;
+            news.extend(self.lose(place.clone()));
+        }
+        // A list may come from a cache that is behind.
+        if before.as_ref().is_some_and(|before| version(&before.metadata) > version(&cr.metadata)) {
+            return news;
+        }
+        if let Some(urgency) = urgency(before.as_deref(), &cr) {
+            let starts_over = before.is_some_and(|before| wants_something_else(&before, &cr));
+            news.push(News::Told { place: place.clone(), urgency, starts_over });
+        }
+        self.known.insert(place, Arc::new(cr));
+        news
+    }
+}
+
+/// How urgent the change from one state to another is; None if it is no news.
+fn urgency(before: Option<&CustomResource>, now: &CustomResource) -> Option<Urgency> {
+    let metadata = &now.metadata;
+    if let Some(before) = before.map(|before| &before.metadata) {
+        let same = before.generation == metadata.generation
+            && before.annotations == metadata.annotations
+            && before.finalizers == metadata.finalizers
+            && before.deletion_timestamp == metadata.deletion_timestamp;
+        return (!same).then(|| by_itself(now));
+    }
+    let observed = now.status_at("/observedGeneration").and_then(serde_json::Value::as_i64);
+    Some(match by_itself(now) {
+        Urgency::Edit if metadata.deletion_timestamp.is_none() && observed == metadata.generation => Urgency::Recheck,
+        urgency => urgency,
+    })
+}
+
+/// How urgent work on a custom resource is when there is some.
+pub fn by_itself(cr: &CustomResource) -> Urgency {
+    let is_deployed = cr.status_at("/deployedRelease").is_some_and(|release| !release.is_null());
+    match cr.metadata.deletion_timestamp.is_some() || is_deployed {
+        true => Urgency::Edit,
+        false => Urgency::Install,
+    }
+}
+
+fn wants_something_else(before: &CustomResource, now: &CustomResource) -> bool {
+    (before.metadata.generation, before.metadata.deletion_timestamp.is_some())
+        != (now.metadata.generation, now.metadata.deletion_timestamp.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use Urgency::*;
+
+    fn cr(version: u64, generation: i64, more: Value) -> CustomResource {
+        let mut value = json!({
+            "metadata": {"name": "web", "namespace": "a", "uid": "1", "resourceVersion": version.to_string(), "generation": generation},
+        });
+        for (key, new) in more.as_object().unwrap() {
+            match key.as_str() {
+                "status" => value["status"] = new.clone(),
+                key => value["metadata"][key] = new.clone(),
+            }
+        }
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn deployed(observed: i64) -> Value {
+        json!({"status": {"deployedRelease": {"name": "web"}, "observedGeneration": observed}})
+    }
+
+    fn told(urgency: Urgency, starts_over: bool) -> Vec<News> {
+        vec![News::Told { place: Place::new(Some("a"), "web"), urgency, starts_over }]
+    }
+
+    fn gone(uid: &str) -> News {
+        News::Gone { place: Place::new(Some("a"), "web"), uid: uid.into() }
+    }
+
+    #[test]
+    fn at_the_start_the_status_says_how_urgent_it_is() {
+        let first = |cr| Resources::default().note(Event::InitApply(cr));
+        assert_eq!(first(cr(1, 1, json!({}))), told(Install, false));
+        assert_eq!(first(cr(1, 2, deployed(2))), told(Recheck, false));
+        assert_eq!(first(cr(1, 2, deployed(1))), told(Edit, false));
+        let leaving = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(first(cr(1, 2, leaving)), told(Edit, false));
+    }
+
+    #[test]
+    fn a_status_and_labels_are_no_news_but_annotations_and_generations_are() {
+        let resources = Resources::default();
+        assert_eq!(resources.note(Event::Apply(cr(1, 1, json!({})))), told(Install, false));
+        assert_eq!(resources.note(Event::Apply(cr(2, 1, deployed(1)))), []);
+        let mut labelled = deployed(1);
+        labelled["labels"] = json!({"a": "b"});
+        assert_eq!(resources.note(Event::Apply(cr(3, 1, labelled.clone()))), []);
+        labelled["annotations"] = json!({"a": "b"});
+        assert_eq!(resources.note(Event::Apply(cr(4, 1, labelled.clone()))), told(Edit, false));
+        assert_eq!(resources.note(Event::Apply(cr(5, 2, labelled.clone()))), told(Edit, true));
+        labelled["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert_eq!(resources.note(Event::Apply(cr(6, 2, labelled))), told(Edit, true));
+    }
+
+    #[test]
+    fn a_new_list_tells_who_went_and_is_not_believed_about_the_past() {
+        let resources = Resources::default();
+        resources.note(Event::Apply(cr(5, 2, deployed(2))));
+        resources.note(Event::Init);
+        assert_eq!(resources.note(Event::InitApply(cr(4, 1, deployed(1)))), []);
+        assert_eq!(resources.note(Event::InitDone), []);
+        let place = Place::new(Some("a"), "web");
+        assert_eq!(resources.get(&place).unwrap().metadata.generation, Some(2));
+        resources.note(Event::Init);
+        assert_eq!(resources.note(Event::InitDone), [gone("1")]);
+        assert!(resources.get(&place).is_none());
+    }
+
+    #[test]
+    fn another_of_the_same_name_is_another() {
+        let resources = Resources::default();
+        let old = cr(5, 1, deployed(1));
+        resources.note(Event::Apply(old.clone()));
+        let news = resources.note(Event::Apply(cr(6, 1, json!({"uid": "2"}))));
+        assert_eq!(news[0], gone("1"));
+        assert_eq!(news[1..], told(Install, false));
+        assert!(!resources.has(&old));
+        assert_eq!(resources.note(Event::Delete(cr(7, 1, json!({"uid": "2"})))), [gone("2")]);
+    }
+}

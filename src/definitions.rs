@@ -1,0 +1,126 @@
+//! The CustomResourceDefinitions that are there, from one watch on their metadata for all kinds together.
+//!
+//! It tells when a kind may have come, changed or gone; what the kind is then, discovery says. An operator that may not read
+//! CustomResourceDefinitions works too: whoever misses one has to ask discovery from time to time.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{StreamExt, pin_mut};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, PartialObjectMeta};
+use kube::core::ObjectMeta;
+use kube::runtime::watcher::Event;
+use tokio::sync::watch;
+
+use crate::discovery::Kind;
+use crate::watching;
+
+/// Somebody may give the permission while the operator runs.
+const ASK_AGAIN: Duration = Duration::from_secs(300);
+
+/// One definition, as far as anybody asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Definition {
+    pub uid: String,
+    /// Changes with its spec.
+    pub generation: i64,
+    /// Changes with anything, its conditions too.
+    version: String,
+}
+
+/// All of them by name, which is `<plural>.<group>`; None while they cannot be listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Known(Option<Arc<HashMap<String, Definition>>>);
+
+impl Known {
+    /// Whether the list tells of everything that comes.
+    pub fn is_complete(&self) -> bool {
+        self.0.is_some()
+    }
+
+    pub fn of(&self, kind: &Kind) -> Option<&Definition> {
+        self.0.as_ref()?.get(&format!("{}.{}", kind.resource.plural, kind.resource.group))
+    }
+
+    /// Those of a group, in any order that stays.
+    pub fn in_group(&self, group: &str) -> Vec<(String, Definition)> {
+        let is_meant = |name: &str| name.split_once('.').is_some_and(|(_, of)| of == group);
+        let all = self.0.iter().flat_map(|all| all.iter());
+        let mut found: Vec<_> =
+            all.filter(|(name, _)| is_meant(name)).map(|(name, it)| (name.clone(), it.clone())).collect();
+        found.sort_by(|(a, _), (b, _)| a.cmp(b));
+        found
+    }
+}
+
+/// Tells what is known, now and after each change.
+pub type Definitions = watch::Receiver<Known>;
+
+/// Starts to watch. The watch ends when nobody listens any more.
+pub fn follow(client: Client) -> Definitions {
+    let (tell, told) = watch::channel(Known::default());
+    tokio::spawn(async move {
+        let (mut all, mut said) = (HashMap::new(), false);
+        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
+        let events = watching::events(api, None);
+        pin_mut!(events);
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = tell.closed() => return,
+            };
+            match event {
+                Some(Ok(event)) => note(&mut all, event, &tell),
+                Some(Err(error)) if watching::code(&error) == Some(403) => {
+                    tell.send_replace(Known::default());
+                    let words = watching::words(&error);
+                    if !std::mem::replace(&mut said, true) {
+                        tracing::info!("CustomResourceDefinitions cannot be watched; kinds are asked for: {words}");
+                    }
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+                Some(Err(error)) => {
+                    let words = watching::words(&error);
+                    tracing::warn!("the watch of CustomResourceDefinitions broke; trying again: {words}");
+                }
+                None => return,
+            }
+        }
+    });
+    told
+}
+
+fn note(
+    all: &mut HashMap<String, Definition>,
+    event: Event<PartialObjectMeta<CustomResourceDefinition>>,
+    tell: &watch::Sender<Known>,
+) {
+    match event {
+        Event::Init => return all.clear(),
+        Event::InitApply(it) => return drop(all.insert(name(&it.metadata), definition(&it.metadata))),
+        Event::InitDone => {}
+        Event::Apply(it) => drop(all.insert(name(&it.metadata), definition(&it.metadata))),
+        Event::Delete(it) => drop(all.remove(&name(&it.metadata))),
+    }
+    let now = Known(Some(Arc::new(all.clone())));
+    tell.send_if_modified(|known| {
+        let is_new = *known != now;
+        *known = now;
+        is_new
+    });
+}
+
+fn name(metadata: &ObjectMeta) -> String {
+    metadata.name.clone().unwrap_or_default()
+}
+
+fn definition(metadata: &ObjectMeta) -> Definition {
+    Definition {
+        uid: metadata.uid.clone().unwrap_or_default(),
+        generation: metadata.generation.unwrap_or_default(),
+        version: metadata.resource_version.clone().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,65 @@
+//! How many helm processes run at once, and who has to make room.
+//!
+//! helm is bound by the processor, so few run at once, the most urgent first. One that takes long must not keep the others
+//! out: it moves to a slow lane. There is room for a few; who finds none is put off, and comes again as somebody who is known
+//! to take long. So charts that hang start no more processes than there are places, and hold up only each other.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use crate::queue::Turn;
+use crate::slots::Slots;
+
+/// Most charts render within this. Who takes longer moves on if there is room.
+const MOVE: Duration = Duration::from_millis(500);
+/// Who takes longer than this takes long, also on a busy machine: without room it is put off, and the next time it starts in
+/// the slow lane.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// A helm process may take 100 MiB, and one in an endless loop a whole processor.
+const SLOW: usize = 4;
+
+#[derive(Clone)]
+pub struct Lanes {
+    quick: Slots,
+    slow: Slots,
+}
+
+impl Lanes {
+    pub fn new(processors: usize) -> Self {
+        // Two at least, so that one that hangs does not stop all until it has moved.
+        Lanes { quick: Slots::new(processors.max(2)), slow: Slots::new(SLOW) }
+    }
+
+    /// Renders when there is room. None: it was put off, and the next turn tries again.
+    pub async fn run<T>(&self, turn: &Turn, render: impl Future<Output = T>) -> Option<T> {
+        let mut render = pin!(render);
+        if turn.slow {
+            let _slow = self.slow.acquire(turn.urgency).await;
+            let rendered = tokio::time::timeout(PATIENCE, render.as_mut()).await;
+            match rendered {
+                Ok(_) => turn.is_quick(),
+                Err(_) => return Some(render.await),
+            }
+            return rendered.ok();
+        }
+        let quick = self.quick.acquire(turn.urgency).await;
+        if let Ok(rendered) = tokio::time::timeout(MOVE, render.as_mut()).await {
+            return Some(rendered);
+        }
+        let room = tokio::time::timeout(PATIENCE - MOVE, self.slow.acquire(turn.urgency));
+        let room = tokio::select! {
+            rendered = render.as_mut() => return Some(rendered),
+            room = room => room,
+        };
+        let Ok(_slow) = room else {
+            turn.is_slow();
+            return None;
+        };
+        drop(quick);
+        if let Ok(rendered) = tokio::time::timeout(PATIENCE, render.as_mut()).await {
+            return Some(rendered);
+        }
+        turn.is_slow();
+        Some(render.await)
+    }
+}
