@@ -25,6 +25,7 @@ use crate::discovery::{Cache, Kind};
 use crate::error::Retry;
 use crate::queue::Queue;
 use crate::reconcile::{Context, Next, ReconcileError, reconcile};
+use crate::release::Records;
 use crate::render::Helm;
 use crate::telemetry::events::Events;
 use crate::watches::Watch;
@@ -43,11 +44,14 @@ pub struct Operator {
     pub calls: Calls,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
+    pub records: Records,
     pub default_namespace: String,
 }
 
 /// Runs a controller per watch until `stop`.
 pub async fn run(watches: Vec<Watch>, operator: Operator, stop: CancellationToken) {
+    operator.records.start(operator.client.clone(), stop.clone());
+    stop.run_until_cancelled(operator.records.synced()).await;
     join_all(watches.into_iter().map(|watch| run_one(watch, operator.clone(), stop.clone()))).await;
 }
 
@@ -56,6 +60,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
     let (tell, told) = mpsc::unbounded();
     let (tell_all, told_all) = mpsc::unbounded();
     let queue = Arc::new(Queue::new(tell, tell_all.clone()));
+    operator.records.listen(&primary, queue.clone());
     let resource = primary.resource.clone();
     let chart = Arc::new(Live::new(watch.chart.clone(), operator.helm.clone()));
     let context = Arc::new(Context {
@@ -67,6 +72,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
         calls: operator.calls,
         claims: operator.claims,
         kinds: operator.kinds,
+        records: operator.records,
         watch,
         chart,
         primary,

@@ -1,8 +1,9 @@
-//! A custom resource as it is watched: its metadata, its spec unread, its status.
+//! A custom resource as it is watched: its metadata, its spec unread, its status in short.
 //!
 //! Anybody who may create a custom resource decides how its spec looks. A spec that cannot be read, nested too deeply for
 //! example, must not make the whole list unreadable and thereby stop all others; so it is read when its own turn comes. What
-//! managedFields say about it nests as deeply, is large, and is not needed: it is left out.
+//! managedFields say about it nests as deeply, is large, and is not needed: it is left out. So are the manifest in the status
+//! and what `kubectl apply` remembers: an operator holds thousands of these.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +16,11 @@ use kube::discovery::ApiResource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::status;
+
+/// The whole spec once more.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Which custom resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,8 +42,8 @@ pub struct CustomResource {
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Box<RawValue>>,
-    #[serde(default)]
-    pub status: Option<Value>,
+    #[serde(default, deserialize_with = "in_short")]
+    status: Option<Box<str>>,
 }
 
 impl CustomResource {
@@ -51,10 +57,20 @@ impl CustomResource {
         self.spec.as_ref().map(|spec| serde_json::from_str(spec.get())).transpose()
     }
 
-    /// A place in the status.
-    pub fn status_at(&self, pointer: &str) -> Option<&Value> {
-        self.status.as_ref()?.pointer(pointer)
+    /// The status, with a mark in the place of the manifest. None also where it is nothing that anybody could read.
+    pub fn status(&self) -> Option<Value> {
+        serde_json::from_str(self.status.as_deref()?).ok()
     }
+}
+
+/// The status as text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
+/// with the next.
+fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+    let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
+        status::shorten(&mut status);
+        status.to_string().into()
+    }))
 }
 
 /// The metadata that is used.
@@ -66,7 +82,6 @@ struct Metadata {
     uid: Option<String>,
     resource_version: Option<String>,
     generation: Option<i64>,
-    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
@@ -74,14 +89,16 @@ struct Metadata {
 }
 
 fn without_managed_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let used = Metadata::deserialize(deserializer)?;
+    let mut used = Metadata::deserialize(deserializer)?;
+    if let Some(annotations) = &mut used.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
     Ok(ObjectMeta {
         name: used.name,
         namespace: used.namespace,
         uid: used.uid,
         resource_version: used.resource_version,
         generation: used.generation,
-        creation_timestamp: used.creation_timestamp,
         deletion_timestamp: used.deletion_timestamp,
         labels: used.labels,
         annotations: used.annotations,

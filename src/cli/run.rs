@@ -13,6 +13,7 @@ use crate::calls::Calls;
 use crate::claims::Claims;
 use crate::controller::{self, Operator};
 use crate::discovery::Cache;
+use crate::release::Records;
 use crate::render::Helm;
 use crate::{cluster, telemetry, watches};
 
@@ -58,6 +59,7 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
         claims: Claims::default(),
         client: cluster.client,
         kinds,
+        records: Records::default(),
         default_namespace,
     };
     let stop = CancellationToken::new();

@@ -11,12 +11,12 @@ use crate::manifest;
 use crate::object::ObjectKey;
 use crate::plan::plan;
 use crate::preflight::preflight;
-use crate::release::{Applied, Release};
+use crate::release::{Applied, Own};
 
 impl Subject<'_> {
-    /// Applies again what somebody deleted or changed, and nothing else.
-    pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
-        let Some(own) = &release.own else { return Ok(release.clone()) };
+    /// Applies again what somebody deleted or changed, and nothing else. Returns our part of the record after that. The
+    /// record itself is read only where something is to be applied.
+    pub(super) async fn heal(&self, revision: u32, own: &Own) -> Result<Own, ReconcileError> {
         let drifted = match self.context.watch.watch_dependents {
             true => self.drifted(&own.objects).await?,
             false => self.drifted_by_asking(&own.objects).await?,
@@ -24,8 +24,9 @@ impl Subject<'_> {
         let now = Instant::now();
         let wait = self.context.memory.with(&self.owner.uid, |memory| memory.heals.wait(now));
         if drifted.is_empty() || wait.is_some() {
-            return Ok(release.clone());
+            return Ok(own.clone());
         }
+        let release = self.still_deployed(revision).await?;
         self.context.memory.with(&self.owner.uid, |memory| memory.heals.note(now));
         let rendered = manifest::read(&release.manifest)?;
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
@@ -48,7 +49,7 @@ impl Subject<'_> {
         if let Some(own) = &mut healed.own {
             fill_in(&mut own.objects, &progress.applied);
         }
-        if healed != *release {
+        if healed != release {
             healed = self.store.update(&healed).await?;
         }
         match progress.stopped_by.take() {
@@ -64,7 +65,7 @@ impl Subject<'_> {
                     "healed"
                 );
                 self.tell("Healed", &format!("Applied again what was changed or deleted: {}", names.join(", "))).await;
-                Ok(healed)
+                Ok(healed.own.unwrap_or_else(|| own.clone()))
             }
         }
     }

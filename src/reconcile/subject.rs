@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
@@ -22,7 +22,7 @@ use crate::discovery::{Cache, Kind, Kinds};
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
-use crate::release::{self, History, OwnerMark, Store};
+use crate::release::{self, History, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::{Helm, Request};
 use crate::status::Failure;
 use crate::telemetry::events::Events;
@@ -43,6 +43,7 @@ pub struct Context {
     pub calls: Calls,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
+    pub records: Records,
     pub watch: Watch,
     pub chart: Arc<Live>,
     /// The custom resource's own kind.
@@ -63,6 +64,8 @@ pub struct Subject<'a> {
     pub namespace: String,
     pub calls: Calls,
     pub store: Store,
+    /// Read when it is first asked for.
+    status: OnceLock<Option<Value>>,
 }
 
 impl<'a> Subject<'a> {
@@ -76,8 +79,9 @@ impl<'a> Subject<'a> {
         let fallback = context.watch.release_namespace.as_ref().unwrap_or(&context.default_namespace);
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
         let calls = context.calls.clone();
-        let store = Store::new(calls.clone());
-        Subject { cr, context, release: owner.name.clone(), namespace, owner, calls, store }
+        let store = Store::new(calls.clone()).noted_in(context.records.clone());
+        let status = OnceLock::new();
+        Subject { cr, context, release: owner.name.clone(), namespace, owner, calls, store, status }
     }
 
     pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
@@ -100,13 +104,41 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// What the watch knows of the release. None where only its records can tell.
+    pub fn revisions(&self) -> Option<Revisions> {
+        self.context.records.revisions(&self.namespace, &self.release)
+    }
+
+    /// Whether nothing was ever deployed for this custom resource: the finalizer comes before the first record.
+    pub fn is_new(&self) -> bool {
+        !self.cr.finalizers().iter().any(|finalizer| finalizer == FINALIZER || finalizer == OLDER_FINALIZER)
+    }
+
+    /// The record of one revision.
+    pub async fn release(&self, revision: u32) -> Result<Release, ReconcileError> {
+        Ok(self.store.get(&self.namespace, &self.release, revision).await?)
+    }
+
+    /// The record of a revision that was seen deployed by us. Where helm was faster than the watch, this looks again.
+    pub async fn still_deployed(&self, revision: u32) -> Result<Release, ReconcileError> {
+        let release = self.release(revision).await?;
+        match release.is_ours() && release.status == Status::Deployed {
+            true => Ok(release),
+            false => {
+                let secret = format!("{}/{}", self.namespace, release.secret_name());
+                Err(StoreError::Changed { secret }.into())
+            }
+        }
+    }
+
+    /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
         Ok(self.store.history(&self.namespace, &self.release).await?)
     }
 
     /// Refuses a release that another tool or another custom resource made.
-    pub fn check_owner(&self, history: &History) -> Result<(), ReconcileError> {
-        let Some(latest) = history.latest() else { return Ok(()) };
+    pub fn check_owner(&self, known: &Revisions) -> Result<(), ReconcileError> {
+        let Some(latest) = known.latest() else { return Ok(()) };
         let (namespace, name) = (&self.namespace, &self.release);
         let who = match &latest.own {
             Some(own) if own.owner.is_same_resource(&self.owner_mark()) => return Ok(()),
@@ -257,6 +289,11 @@ impl<'a> Subject<'a> {
         let written = self.calls.within(api.patch(&self.owner.name, &params, &patch)).await;
         self.note_write(&written.map_err(ReconcileError::Write)?);
         Ok(())
+    }
+
+    /// What the custom resource says about itself, without the manifest.
+    pub fn status(&self) -> Option<&Value> {
+        self.status.get_or_init(|| self.cr.status()).as_ref()
     }
 
     pub fn contents(&self) -> Contents {
