@@ -78,6 +78,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
         primary,
         default_namespace: operator.default_namespace,
         memory: Default::default(),
+        written: Default::default(),
     });
     let reload = tokio::spawn(follow_chart(context.clone(), tell_all));
     tracing::info!(kind = resource.kind, api_version = resource.api_version, "watching");

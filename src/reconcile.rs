@@ -15,6 +15,7 @@ mod report;
 mod rollout;
 mod subject;
 mod uninstall;
+mod written;
 
 use std::time::Duration;
 
@@ -34,6 +35,7 @@ use crate::values::{Values, ValuesError};
 
 pub use memory::Memory;
 pub use subject::{Context, Subject};
+pub use written::Written;
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +153,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context) -> Result<Next, R
         subject.report(standing.as_ref(), Some(failure)).await?;
     }
     let standing = result?;
+    subject.forget_attempt();
     let next = subject.report(Some(&standing), None).await?;
     tracing::debug!(kind = subject.owner.gvk.kind, namespace = subject.namespace, name = subject.release, "looked at");
     Ok(next)

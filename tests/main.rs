@@ -8,6 +8,7 @@ mod a_custom_resource_becomes_objects;
 mod a_hanging_helm_stops_nobody;
 mod a_persons_rollback_is_left_alone;
 mod a_release_brings_what_it_needs;
+mod a_resource_at_rest_costs_nothing;
 mod a_wrong_start_ends_in_one_clear_line;
 mod bad_input_changes_nothing;
 mod data_is_never_replaced;

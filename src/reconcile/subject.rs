@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::memory::{Input, Memory};
-use super::{ReconcileError, lifecycle_hooks};
+use super::{ReconcileError, Written, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
@@ -53,6 +53,7 @@ pub struct Context {
     pub children: Children,
     pub events: Events,
     pub memory: Memory,
+    pub written: Written,
 }
 
 /// A custom resource and everything around it.
@@ -239,10 +240,14 @@ impl<'a> Subject<'a> {
         });
     }
 
+    /// The attempt went well, so its input is of no interest any more.
+    pub fn forget_attempt(&self) {
+        self.context.memory.with(&self.owner.uid, |memory| memory.trying = None);
+    }
+
     /// Remembers what the custom resource became by our own write.
     pub fn note_write(&self, cr: &CustomResource) {
-        let version = children::version(&cr.metadata);
-        self.context.memory.with(&self.owner.uid, |memory| memory.written = memory.written.max(version));
+        self.context.written.note(&self.owner.uid, children::version(&cr.metadata));
     }
 
     /// The custom resource as it is after our own last write, which the cache may not have seen.
@@ -251,8 +256,7 @@ impl<'a> Subject<'a> {
         context: &Context,
     ) -> Result<Option<Cow<'b, CustomResource>>, ReconcileError> {
         let subject = Subject::of(cr, context);
-        let written = context.memory.with(&subject.owner.uid, |memory| memory.written);
-        if children::version(&cr.metadata) >= written {
+        if context.written.is_seen(&subject.owner.uid, children::version(&cr.metadata)) {
             return Ok(Some(Cow::Borrowed(cr)));
         }
         let api = subject.api();
