@@ -90,7 +90,7 @@ async fn run_one(watch: Watch, operator: Operator, stop: CancellationToken) {
         );
     }
     let api: Api<CustomResource> = Api::all_with(operator.client, &resource);
-    let mut config = watcher::Config::default();
+    let mut config = watcher::Config::default().page_size(50);
     if let Some(selector) = &context.watch.selector {
         config = config.labels(selector);
     }

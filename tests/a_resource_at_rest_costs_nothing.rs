@@ -56,17 +56,17 @@ async fn a_period_that_finds_nothing_changed_makes_no_call() {
     let operator = start(&project);
     let names = ["one", "two"].map(str::to_owned);
     deploy(&project, &names).await;
-    let before = names.each_ref().map(|name| looks(&operator, name));
-    let rested = names.each_ref().map(|name| before[names.iter().position(|it| it == name).unwrap()] + 2);
-    until("the writes of the install are over", async || {
-        names.iter().zip(rested).all(|(name, looked)| looks(&operator, name) >= looked).then_some(())
-    })
-    .await;
+    let more_looks = async |count: usize| {
+        let wanted = names.each_ref().map(|name| looks(&operator, name) + count);
+        until(&format!("{count} periods passed"), async || {
+            names.iter().zip(wanted).all(|(name, wanted)| looks(&operator, name) >= wanted).then_some(())
+        })
+        .await;
+    };
+    // Until the writes of the install are over.
+    more_looks(2).await;
     let since = Timestamp::now();
-    until("ten periods passed", async || {
-        names.iter().zip(rested).all(|(name, looked)| looks(&operator, name) >= looked + 10).then_some(())
-    })
-    .await;
+    more_looks(10).await;
     assert_eq!(calls_since(&project, since), [""; 0]);
     assert_eq!(renders(&project), 2);
 }
@@ -85,10 +85,8 @@ async fn a_restart_asks_for_no_custom_resource_by_itself_and_writes_and_renders_
     let (rendered, before, since) = (renders(&project), versions().await, Timestamp::now());
     let operator = start(&project);
     // The first look finds watches that know nothing yet; another follows when they do.
-    until("each was looked at twice", async || {
-        names.iter().all(|name| looks(&operator, name) >= 2).then_some(())
-    })
-    .await;
+    until("each was looked at twice", async || names.iter().all(|name| looks(&operator, name) >= 2).then_some(()))
+        .await;
     let calls = calls_since(&project, since);
     for verb in ["create", "update", "patch", "delete"] {
         assert!(!calls.iter().any(|call| call.starts_with(verb)), "{calls:#?}");
@@ -146,12 +144,13 @@ async fn three_hundred_more_custom_resources_need_little_memory() {
         let installed = resident(&operator);
         drop(operator);
         let operator = start(&project);
-        until("each was looked at twice", async || {
-            all.iter().all(|name| looks(&operator, name) >= 2).then_some(())
-        })
-        .await;
+        until("each was looked at twice", async || all.iter().all(|name| looks(&operator, name) >= 2).then_some(()))
+            .await;
         held.push(resident(&operator));
-        eprintln!("{count} custom resources: {installed} bytes after the installs, {} after a restart", held[count / 320]);
+        eprintln!(
+            "{count} custom resources: {installed} bytes after the installs, {} after a restart",
+            held[count / 320]
+        );
     }
     let each = held[1].saturating_sub(held[0]) / 300;
     eprintln!("{each} bytes per custom resource");

@@ -7,6 +7,7 @@ mod a_changed_chart_upgrades;
 mod a_custom_resource_becomes_objects;
 mod a_hanging_helm_stops_nobody;
 mod a_persons_rollback_is_left_alone;
+mod a_persons_work_on_records_is_seen_at_once;
 mod a_release_brings_what_it_needs;
 mod a_resource_at_rest_costs_nothing;
 mod a_wrong_start_ends_in_one_clear_line;

@@ -26,7 +26,7 @@ use crate::custom_resource::Place;
 use crate::discovery::Kind;
 use crate::queue::{Queue, Urgency};
 use secret::RecordSecret;
-use table::{Entry, Life, Part, Spot, Table};
+use table::{Entry, Life, Part, Replaced, Spot, Table};
 
 const SELECTOR: &str = "owner=helm,status!=superseded";
 
@@ -99,10 +99,10 @@ impl Records {
             match events.try_next().await {
                 Ok(Some(event)) => self.note(event),
                 Ok(None) => break,
-                Err(error) => {
-                    let remedy = "the operator needs get, list and watch on secrets in all namespaces";
-                    tracing::warn!("the watch of release records broke; trying again ({remedy}): {error}");
-                }
+                Err(error) if is_forbidden(&error) => tracing::error!(
+                    "nothing is deployed until release records can be watched: the operator needs the rights get, list and watch on secrets in all namespaces: {error}"
+                ),
+                Err(error) => tracing::warn!("the watch of release records broke; trying again: {error}"),
             }
         }
     }
@@ -113,7 +113,7 @@ impl Records {
             watcher::Event::Init => return table.list_starts(),
             watcher::Event::InitApply(secret) => return table.listed(&secret.spot(), secret.entry()),
             watcher::Event::InitDone => {
-                let (before, changed) = table.list_ends();
+                let Replaced { before, changed } = table.list_ends();
                 for (namespace, release) in changed {
                     let mut owners = before.owners(&namespace, &release);
                     owners.extend(table.owners(&namespace, &release));
@@ -149,6 +149,14 @@ impl Records {
             };
             listener.queue.tell(place, Urgency::Edit);
         }
+    }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
+        _ => false,
     }
 }
 

@@ -57,9 +57,19 @@ pub struct Table {
     listing: Option<Known>,
 }
 
-/// By namespace, then by release: then each name is held once.
+/// By namespace, then by release: so each name is held once.
 #[derive(Default)]
-struct Known(HashMap<Box<str>, HashMap<Box<str>, Vec<(u32, Entry)>>>);
+struct Known(HashMap<Box<str>, HashMap<Box<str>, Entries>>);
+
+/// The records of one release, with their revisions.
+type Entries = Vec<(u32, Entry)>;
+
+/// What a new list replaced.
+pub struct Replaced {
+    pub before: Table,
+    /// The releases that are not as they were, by namespace and name.
+    pub changed: Vec<(Box<str>, Box<str>)>,
+}
 
 impl Table {
     /// None where a record's summary does not tell what it holds.
@@ -115,8 +125,7 @@ impl Table {
         self.listing.get_or_insert_default().put(spot, entry);
     }
 
-    /// The releases that are not as they were before the list.
-    pub fn list_ends(&mut self) -> (Table, Vec<(Box<str>, Box<str>)>) {
+    pub fn list_ends(&mut self) -> Replaced {
         let listed = self.listing.take().unwrap_or_default();
         let before = Table { known: std::mem::replace(&mut self.known, listed), listing: None };
         let mut changed: Vec<_> = before.known.releases().chain(self.known.releases()).collect();
@@ -126,7 +135,7 @@ impl Table {
             before.known.lives(namespace, release) != self.known.lives(namespace, release)
         });
         let changed = changed.into_iter().map(|(namespace, release)| (namespace.into(), release.into())).collect();
-        (before, changed)
+        Replaced { before, changed }
     }
 }
 
@@ -257,7 +266,7 @@ mod tests {
         table.listed(&Spot { release: "same".into(), ..spot(1) }, entry(1, Status::Deployed));
         table.listed(&Spot { release: "other".into(), ..spot(1) }, entry(4, Status::Failed));
         table.listed(&Spot { release: "new".into(), ..spot(1) }, entry(5, Status::Deployed));
-        let (before, changed) = table.list_ends();
+        let Replaced { before, changed } = table.list_ends();
         let names: Vec<_> = changed.iter().map(|(_, release)| &**release).collect();
         assert_eq!(names, ["gone", "new", "other"]);
         assert_eq!(before.owners("here", "gone").len(), 1);
