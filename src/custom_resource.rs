@@ -17,6 +17,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::applyset;
 use crate::status;
 
 /// The whole spec once more.
@@ -93,6 +94,10 @@ fn without_managed_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     if let Some(annotations) = &mut used.annotations {
         annotations.remove(LAST_APPLIED);
     }
+    if let Some(labels) = &mut used.labels {
+        // The API server selects by the others.
+        labels.retain(|key, _| key == applyset::ID);
+    }
     Ok(ObjectMeta {
         name: used.name,
         namespace: used.namespace,
@@ -161,6 +166,29 @@ mod tests {
         let cr = read(1000);
         assert_eq!(cr.metadata.name.as_deref(), Some("a"));
         assert!(cr.spec().is_err());
+    }
+
+    #[test]
+    fn what_is_large_and_not_needed_is_not_held() {
+        let text = serde_json::json!({
+            "metadata": {
+                "name": "a",
+                "labels": {applyset::ID: "x", "team": "a"},
+                "annotations": {LAST_APPLIED: "{}", "look": "1"},
+            },
+            "status": {"deployedRelease": {"revision": 1, "manifest": "---\n".repeat(1000)}, "conditions": []},
+        });
+        let cr: CustomResource = serde_json::from_str(&text.to_string()).unwrap();
+        assert_eq!(cr.metadata.labels.as_ref().unwrap().keys().collect::<Vec<_>>(), [applyset::ID]);
+        assert_eq!(cr.metadata.annotations.as_ref().unwrap().keys().collect::<Vec<_>>(), ["look"]);
+        assert!(cr.status.as_ref().unwrap().len() < 200);
+        assert_eq!(cr.status().unwrap()["deployedRelease"]["revision"], 1);
+    }
+
+    #[test]
+    fn a_status_that_nobody_can_read_is_none() {
+        let text = format!(r#"{{"metadata": {{"name": "a"}}, "status": {}}}"#, nested(1000));
+        assert_eq!(serde_json::from_str::<CustomResource>(&text).unwrap().status(), None);
     }
 
     #[test]

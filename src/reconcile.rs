@@ -177,6 +177,7 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
             result => return result,
         }
     }
+    subject.check_known_refusal(&digest).await?;
     let history = match history {
         Some(history) => history,
         None if known.is_empty() && subject.is_new() => History::default(),

@@ -222,6 +222,18 @@ impl<'a> Subject<'a> {
         matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
     }
 
+    /// What was refused before for the same input is known without the release's history.
+    pub async fn check_known_refusal(&self, digest: &str) -> Result<(), ReconcileError> {
+        let is_known = self.context.memory.with(&self.owner.uid, |memory| {
+            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == digest)
+        });
+        if !is_known {
+            return Ok(());
+        }
+        let kinds = self.context.kinds.for_render().await?;
+        self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })
+    }
+
     fn check_refusal(&self, input: Input) -> Result<(), ReconcileError> {
         self.context.memory.with(&self.owner.uid, |memory| {
             let refused = memory.refused.as_ref().filter(|(refused, _)| *refused == input);

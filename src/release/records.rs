@@ -168,3 +168,70 @@ fn spot(namespace: &str, release: &str, revision: u32) -> Spot {
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use futures::channel::mpsc::{self, UnboundedReceiver};
+    use kube::core::GroupVersionKind;
+    use kube::discovery::ApiResource;
+    use serde_json::json;
+
+    use super::*;
+    use crate::release::Own;
+
+    struct Ear(UnboundedReceiver<(Place, Urgency)>);
+
+    impl Ear {
+        fn on(records: &Records, kind: &str, namespaced: bool) -> Ear {
+            let ((tell, told), (all, _)) = (mpsc::unbounded(), mpsc::unbounded());
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
+            let kind = Kind { resource, namespaced, has_status: true };
+            records.listen(&kind, Arc::new(Queue::new(tell, all)));
+            Ear(told)
+        }
+
+        fn heard(&mut self) -> Vec<Place> {
+            std::iter::from_fn(|| self.0.try_recv().ok()).map(|(place, _)| place).collect()
+        }
+    }
+
+    fn secret(name: &str, version: u64, owner: Option<&str>) -> RecordSecret {
+        let own = owner.map(|kind| {
+            let namespace = Some("here".to_owned());
+            let owner =
+                OwnerMark { group: "g.io".into(), kind: kind.into(), namespace, name: name.into(), uid: "u".into() };
+            STANDARD.encode(Own { owner, ..Own::default() }.to_bytes())
+        });
+        let metadata = json!({
+            "name": format!("sh.helm.release.v1.{name}.v1"), "namespace": "here",
+            "resourceVersion": version.to_string(), "labels": {"name": name, "status": "deployed"},
+        });
+        serde_json::from_value(json!({"metadata": metadata, "data": {"chartwright": own}})).unwrap()
+    }
+
+    #[test]
+    fn the_owner_is_told_and_nobody_else() {
+        let records = Records::default();
+        let (mut app, mut other) = (Ear::on(&records, "App", true), Ear::on(&records, "Other", true));
+        records.note(watcher::Event::Apply(secret("web", 1, Some("App"))));
+        assert_eq!(app.heard(), [Place::new(Some("here"), "web")]);
+        records.note(watcher::Event::Delete(secret("web", 2, None)));
+        assert_eq!(app.heard(), [Place::new(Some("here"), "web")], "it was the owner until now");
+        assert!(other.heard().is_empty());
+    }
+
+    #[test]
+    fn of_a_record_without_an_owner_every_kind_is_told_by_its_name() {
+        let records = Records::default();
+        let (mut app, mut cluster) = (Ear::on(&records, "App", true), Ear::on(&records, "Platform", false));
+        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        assert_eq!(
+            (app.heard(), cluster.heard()),
+            (vec![Place::new(Some("here"), "web")], vec![Place::new(None, "web")])
+        );
+        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        assert!(app.heard().is_empty() && cluster.heard().is_empty(), "that is no news");
+    }
+}
