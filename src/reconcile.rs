@@ -20,6 +20,7 @@ mod written;
 use std::time::Duration;
 
 use crate::apply::ApplyError;
+use crate::chart::Chart;
 use crate::custom_resource::CustomResource;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
@@ -136,7 +137,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context) -> Result<Next, R
     let cr = cr.as_ref();
     let subject = Subject::of(cr, context);
     if cr.metadata.deletion_timestamp.is_some() {
-        return subject.uninstall().await;
+        return Box::pin(subject.uninstall()).await;
     }
     let mut known = Revisions::default();
     let result = deploy(&subject, &mut known).await;
@@ -177,6 +178,19 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
             result => return result,
         }
     }
+    // Boxed, as all that a custom resource at rest does not need: many are looked at together.
+    Box::pin(catch_up(subject, known, history, &chart, &values, digest)).await
+}
+
+/// Brings into the cluster what is not there yet: from a record that holds a render of the same input, or by a new render.
+async fn catch_up(
+    subject: &Subject<'_>,
+    known: &mut Revisions,
+    history: Option<History>,
+    chart: &Chart,
+    values: &Values,
+    digest: String,
+) -> Result<Standing, ReconcileError> {
     subject.check_known_refusal(&digest).await?;
     let history = match history {
         Some(history) => history,
@@ -190,15 +204,15 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
         Some(Err(ReconcileError::Plan(PlanError::UnknownKind { .. }))) | None => {}
         Some(result) => return result,
     }
-    let rendered = subject.render(&chart, &values, &digest, &history).await?;
-    let draft = subject.draft(&chart, &values, digest, &rendered, &history);
+    let rendered = subject.render(chart, values, &digest, &history).await?;
+    let draft = subject.draft(chart, values, digest, &rendered, &history);
     Ok(subject.roll_out(draft, rendered, &history).await?.into())
 }
 
 /// A deployed revision with all its objects, and its record where the status does not tell of it yet.
 async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Standing, ReconcileError> {
     let own = match &deployed.own {
-        Some(own) => Some(subject.heal(deployed.revision, own).await?),
+        Some(own) => Some(Box::pin(subject.heal(deployed.revision, own)).await?),
         None => None,
     };
     let record = match subject.is_told(deployed.revision) {

@@ -154,6 +154,7 @@ fn resident(operator: &Operator) -> u64 {
 
 /// A restarted operator holds only what it needs, and not what its allocator kept from the installs.
 #[tokio::test]
+#[ignore = "a measurement of a minute: run it with --ignored --nocapture"]
 async fn three_hundred_more_custom_resources_need_little_memory() {
     let project = Project::of_objects().await;
     let mut held = vec![];
