@@ -33,6 +33,7 @@ use crate::claims::Claims;
 use crate::definitions::Definitions;
 use crate::discovery::Cache;
 use crate::listeners::Listeners;
+use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
@@ -52,11 +53,14 @@ pub struct Operator {
     pub listeners: Arc<Listeners>,
     pub children: Arc<Children>,
     pub scalers: Arc<Scalers>,
+    pub records: Records,
     pub default_namespace: String,
 }
 
 /// Runs a controller per watch until `stop`, and until what was being written is written or time is over.
 pub async fn run(watches: Vec<Watch>, operator: Operator, stop: CancellationToken) {
+    operator.records.start(operator.client.clone(), stop.clone());
+    stop.run_until_cancelled(operator.records.synced()).await;
     join_all(watches.into_iter().map(|watch| run_one(watch, operator.clone(), stop.clone()))).await;
 }
 

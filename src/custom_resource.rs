@@ -1,8 +1,9 @@
-//! A custom resource as it is watched: its metadata, its spec unread, its status.
+//! A custom resource as it is watched: its metadata, its spec unread, its status in short.
 //!
 //! Anybody who may create a custom resource decides how its spec looks. A spec that cannot be read, nested too deeply for
 //! example, must not make the whole list unreadable and thereby stop all others; so it is read when its own turn comes. What
-//! managedFields say about it nests as deeply, is large, and is not needed: it is left out.
+//! managedFields say about it nests as deeply, is large, and is not needed: it is left out. So are the manifest in the status
+//! and what `kubectl apply` remembers: an operator holds thousands of these.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,6 +16,12 @@ use kube::discovery::ApiResource;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::applyset;
+use crate::status;
+
+/// The whole spec once more.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Which custom resource of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,8 +43,8 @@ pub struct CustomResource {
     pub metadata: ObjectMeta,
     #[serde(default)]
     spec: Option<Box<RawValue>>,
-    #[serde(default)]
-    pub status: Option<Value>,
+    #[serde(default, deserialize_with = "in_short")]
+    status: Option<Box<str>>,
 }
 
 impl CustomResource {
@@ -51,10 +58,20 @@ impl CustomResource {
         self.spec.as_ref().map(|spec| serde_json::from_str(spec.get())).transpose()
     }
 
-    /// A place in the status.
-    pub fn status_at(&self, pointer: &str) -> Option<&Value> {
-        self.status.as_ref()?.pointer(pointer)
+    /// The status, with a mark in the place of the manifest. None also where it is nothing that anybody could read.
+    pub fn status(&self) -> Option<Value> {
+        serde_json::from_str(self.status.as_deref()?).ok()
     }
+}
+
+/// The status as text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
+/// with the next.
+fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+    let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
+        status::shorten(&mut status);
+        status.to_string().into()
+    }))
 }
 
 /// The metadata that is used.
@@ -66,7 +83,6 @@ struct Metadata {
     uid: Option<String>,
     resource_version: Option<String>,
     generation: Option<i64>,
-    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
@@ -74,14 +90,20 @@ struct Metadata {
 }
 
 fn without_managed_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ObjectMeta, D::Error> {
-    let used = Metadata::deserialize(deserializer)?;
+    let mut used = Metadata::deserialize(deserializer)?;
+    if let Some(annotations) = &mut used.annotations {
+        annotations.remove(LAST_APPLIED);
+    }
+    if let Some(labels) = &mut used.labels {
+        // The API server selects by the others.
+        labels.retain(|key, _| key == applyset::ID);
+    }
     Ok(ObjectMeta {
         name: used.name,
         namespace: used.namespace,
         uid: used.uid,
         resource_version: used.resource_version,
         generation: used.generation,
-        creation_timestamp: used.creation_timestamp,
         deletion_timestamp: used.deletion_timestamp,
         labels: used.labels,
         annotations: used.annotations,
@@ -144,6 +166,29 @@ mod tests {
         let cr = read(1000);
         assert_eq!(cr.metadata.name.as_deref(), Some("a"));
         assert!(cr.spec().is_err());
+    }
+
+    #[test]
+    fn what_is_large_and_not_needed_is_not_held() {
+        let text = serde_json::json!({
+            "metadata": {
+                "name": "a",
+                "labels": {applyset::ID: "x", "team": "a"},
+                "annotations": {LAST_APPLIED: "{}", "look": "1"},
+            },
+            "status": {"deployedRelease": {"revision": 1, "manifest": "---\n".repeat(1000)}, "conditions": []},
+        });
+        let cr: CustomResource = serde_json::from_str(&text.to_string()).unwrap();
+        assert_eq!(cr.metadata.labels.as_ref().unwrap().keys().collect::<Vec<_>>(), [applyset::ID]);
+        assert_eq!(cr.metadata.annotations.as_ref().unwrap().keys().collect::<Vec<_>>(), ["look"]);
+        assert!(cr.status.as_ref().unwrap().len() < 200);
+        assert_eq!(cr.status().unwrap()["deployedRelease"]["revision"], 1);
+    }
+
+    #[test]
+    fn a_status_that_nobody_can_read_is_none() {
+        let text = format!(r#"{{"metadata": {{"name": "a"}}, "status": {}}}"#, nested(1000));
+        assert_eq!(serde_json::from_str::<CustomResource>(&text).unwrap().status(), None);
     }
 
     #[test]

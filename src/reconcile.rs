@@ -1,10 +1,11 @@
 //! The story of one custom resource: from its spec to objects in the cluster, and back out.
 //!
 //! ```text
-//! history ▶ values ▶ digest ── deployed already ──▶ heal what drifted ──┐
+//! records ▶ values ▶ digest ── deployed already ──▶ heal what drifted ──┐
 //!                      │ unfinished: resume         │                    ▼
 //!                      └─ new ▶ render ─────────────┴▶ roll out ▶ observe ▶ status
 //! ```
+//! What the watches know is enough for a resource at rest: the release's history is read only where something is to be done.
 //! Nothing here holds a slot while it waits. What a stage decides is decided in that stage; this module only leads from one
 //! to the next.
 
@@ -15,10 +16,12 @@ mod report;
 mod rollout;
 mod subject;
 mod uninstall;
+mod written;
 
 use std::time::Duration;
 
 use crate::apply::ApplyError;
+use crate::chart::Chart;
 use crate::custom_resource::CustomResource;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
@@ -27,7 +30,7 @@ use crate::plan::PlanError;
 use crate::preflight::Rejected;
 use crate::prune::PruneError;
 use crate::queue::Turn;
-use crate::release::{History, Release, Status, StoreError};
+use crate::release::{History, Own, Release, Revisions, Status, StoreError, Summary};
 use crate::render::RenderError;
 use crate::status::{Failure, Stage};
 use crate::uninstall::UninstallError;
@@ -35,6 +38,7 @@ use crate::values::{Values, ValuesError};
 
 pub use memory::Memory;
 pub use subject::{Context, Subject};
+pub use written::Written;
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,27 @@ pub enum Next {
     Rest,
     /// Look again after a while.
     Look(Duration),
+}
+
+/// The revision that is in the cluster after a reconcile.
+pub struct Standing {
+    pub revision: u32,
+    /// None where another tool made it.
+    pub own: Option<Own>,
+    /// Its record, where it was at hand or the status does not tell of it yet.
+    pub record: Option<Release>,
+}
+
+impl From<&Summary> for Standing {
+    fn from(summary: &Summary) -> Self {
+        Standing { revision: summary.revision, own: summary.own.clone(), record: None }
+    }
+}
+
+impl From<Release> for Standing {
+    fn from(release: Release) -> Self {
+        Standing { revision: release.revision, own: release.own.clone(), record: Some(release) }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -118,65 +143,113 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let cr = cr.as_ref();
     let subject = Subject::of(cr, context, turn);
     if cr.metadata.deletion_timestamp.is_some() {
-        return subject.uninstall().await;
+        return Box::pin(subject.uninstall()).await;
     }
-    let mut history = History::default();
-    let result = deploy(&subject, &mut history).await;
+    let mut known = Revisions::default();
+    let result = deploy(&subject, &mut known).await;
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
-        let stage = if history.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
+        let stage = if known.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
         let failure = Failure { category: error.category(), message: error.to_string(), stage };
         subject.remember(error, &failure);
-        let deployed = match history.latest().filter(|latest| latest.status == Status::Deployed) {
+        let standing = match known.latest().filter(|latest| latest.status == Status::Deployed) {
             // The new spec was refused before anything changed: the last good release is still kept in order.
-            Some(latest) => subject.heal(latest).await.ok(),
-            None => history.deployed().cloned(),
+            Some(latest) => keep_in_order(&subject, latest).await.ok(),
+            None => None,
         };
-        subject.report(deployed.as_ref().or(history.deployed()), Some(failure)).await?;
+        let standing = standing.or_else(|| known.deployed().map(Standing::from));
+        subject.report(standing.as_ref(), Some(failure)).await?;
     }
-    let release = result?;
-    subject.report(Some(&release), None).await
+    let standing = result?;
+    subject.forget_attempt();
+    let next = subject.report(Some(&standing), None).await?;
+    tracing::debug!(kind = subject.owner.gvk.kind, namespace = subject.namespace, name = subject.release, "looked at");
+    Ok(next)
 }
 
-/// The release that is in the cluster after this.
-async fn deploy(subject: &Subject<'_>, history: &mut History) -> Result<Release, ReconcileError> {
-    *history = subject.history().await?;
-    subject.check_owner(history)?;
+/// What is in the cluster after this. `known` becomes what was known about the release when it began.
+async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
+    let mut history = None;
+    *known = match subject.revisions() {
+        Some(seen) => seen,
+        None => Revisions::of(history.insert(subject.history().await?)),
+    };
+    subject.check_owner(known)?;
     let chart = subject.context.chart.current();
     let spec = subject.cr.spec().map_err(ReconcileError::Spec)?;
     let values = Values::new(spec.as_ref(), &subject.context.watch.overrides)?;
     let digest = subject.digest(&chart, &values);
-    let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
-    match from_record(subject, history, is_this).await {
+    if let Some(latest) = known.latest().filter(|_| known.deployed_from(&digest).is_some()) {
+        match keep_in_order(subject, latest).await {
+            Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {}
+            result => return result,
+        }
+    }
+    // Boxed, as all that a custom resource at rest does not need: many are looked at together.
+    Box::pin(catch_up(subject, known, history, &chart, &values, digest)).await
+}
+
+/// Brings into the cluster what is not there yet: from a record that holds a render of the same input, or by a new render.
+async fn catch_up(
+    subject: &Subject<'_>,
+    known: &mut Revisions,
+    history: Option<History>,
+    chart: &Chart,
+    values: &Values,
+    digest: String,
+) -> Result<Standing, ReconcileError> {
+    subject.check_known_refusal(&digest).await?;
+    let history = match history {
+        Some(history) => history,
+        None if known.is_empty() && subject.is_new() => History::default(),
+        None => subject.history().await?,
+    };
+    *known = Revisions::of(&history);
+    subject.check_owner(known)?;
+    match from_record(subject, &history, &digest).await {
         // A record has no crds/: if one of those went, only a render brings it back.
         Some(Err(ReconcileError::Plan(PlanError::UnknownKind { .. }))) | None => {}
         Some(result) => return result,
     }
-    let rendered = subject.render(&chart, &values, &digest, history).await?;
-    let draft = subject.draft(&chart, &values, digest, &rendered, history);
-    subject.roll_out(draft, rendered, history).await
+    let rendered = subject.render(chart, values, &digest, &history).await?;
+    let draft = subject.draft(chart, values, digest, &rendered, &history);
+    Ok(subject.roll_out(draft, rendered, &history).await?.into())
+}
+
+/// A deployed revision with all its objects, and its record where the status does not tell of it yet.
+async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Standing, ReconcileError> {
+    let own = match &deployed.own {
+        Some(own) => Some(Box::pin(subject.heal(deployed.revision, own)).await?),
+        None => None,
+    };
+    let record = match subject.is_told(deployed.revision) {
+        true => None,
+        false => Some(subject.release(deployed.revision).await?),
+    };
+    Ok(Standing { revision: deployed.revision, own, record })
 }
 
 /// What can be done without a render, where a record holds one of the same input.
 async fn from_record(
     subject: &Subject<'_>,
     history: &History,
-    is_this: impl Fn(&&Release) -> bool,
-) -> Option<Result<Release, ReconcileError>> {
-    if let Some(latest) = history.latest().filter(&is_this) {
+    digest: &str,
+) -> Option<Result<Standing, ReconcileError>> {
+    let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
+    if let Some(latest) = history.latest().filter(is_this) {
         if latest.status == Status::Deployed {
-            return Some(subject.heal(latest).await);
+            return Some(keep_in_order(subject, &Summary::of(latest)).await);
         }
         if latest.status.is_unfinished() {
             return Some(match manifest::read(&latest.manifest) {
-                Ok(rendered) => subject.roll_out(latest.clone(), rendered, history).await,
+                Ok(rendered) => subject.roll_out(latest.clone(), rendered, history).await.map(Standing::from),
                 Err(error) => Err(error.into()),
             });
         }
     }
     // A later revision did not finish, and the spec went back to the one before: its render is still the right one.
-    let deployed = history.deployed().filter(&is_this)?;
+    let deployed = history.deployed().filter(is_this)?;
     Some(match subject.again(deployed.clone(), history) {
-        Ok((draft, rendered)) => subject.roll_out(draft, rendered, history).await,
+        Ok((draft, rendered)) => subject.roll_out(draft, rendered, history).await.map(Standing::from),
         Err(error) => Err(error),
     })
 }

@@ -7,7 +7,9 @@
 //! |---|---|
 //! | [`codec`] | a record becomes a Secret and back |
 //! | [`history`] | all revisions of one release |
+//! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
+//! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
 //! | [`digest`] | one text for all inputs of a render |
 //! | [`mask`] | a manifest without the data of Secrets |
@@ -20,6 +22,8 @@ pub mod digest;
 pub mod history;
 pub mod mask;
 pub mod own;
+pub mod records;
+pub mod revisions;
 pub mod store;
 mod time;
 
@@ -32,6 +36,8 @@ pub use digest::digest;
 pub use history::History;
 pub use mask::without_secret_data;
 pub use own::{Applied, Hold, Own, OwnerMark};
+pub use records::Records;
+pub use revisions::{Revisions, Summary};
 pub use store::{Store, StoreError};
 
 /// One revision.

@@ -4,7 +4,12 @@
 //! unchanged outcome gives an unchanged status, and nothing is written. operator-sdk's conditions are kept (Initialized,
 //! Deployed, ReleaseFailed, Irreconcilable); Ready, Reconciling and Stalled follow kstatus' rules. Deployed means applied,
 //! Ready means healthy.
+//!
+//! The manifest is the largest part of a status by far. In memory a mark stands for it; see [`shorten`].
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::error::Category;
@@ -15,7 +20,7 @@ use crate::object::ObjectId;
 #[derive(Debug)]
 pub struct Report<'a> {
     pub generation: i64,
-    /// What is in the cluster now.
+    /// What came into the cluster. None leaves what the status says of it as it is.
     pub deployed: Option<Deployed<'a>>,
     pub failure: Option<Failure>,
     /// In the order of application.
@@ -89,6 +94,29 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
         false => status["kept"] = report.kept.iter().map(|id| json!(id.to_string())).collect(),
     }
     status
+}
+
+/// Puts a short mark in the place of the manifest. Equal manifests have equal marks.
+pub fn shorten(status: &mut Value) {
+    if let Some(Value::String(manifest)) = status.pointer_mut("/deployedRelease/manifest") {
+        let sum = digest(&SHA256, manifest.as_bytes());
+        *manifest = format!("sha256:{}", URL_SAFE_NO_PAD.encode(&sum.as_ref()[..12]));
+    }
+}
+
+/// The merge patch that turns a shortened status into the next one, if that says something new. What the next one has in
+/// short too is not in the patch: it is as it was.
+pub fn changes(old: Option<&Value>, next: &Value) -> Option<Value> {
+    let Some(old) = old.and_then(Value::as_object) else { return Some(next.clone()) };
+    let mut short = next.clone();
+    shorten(&mut short);
+    let short = short.as_object()?;
+    let is_same = |key: &String| [short.get(key), next.get(key)].contains(&old.get(key));
+    let new =
+        next.as_object()?.iter().filter(|(key, _)| !is_same(key)).map(|(key, value)| (key.clone(), value.clone()));
+    let gone = old.keys().filter(|key| next.get(*key).is_none()).map(|key| (key.clone(), Value::Null));
+    let changes: serde_json::Map<_, _> = new.chain(gone).collect();
+    (!changes.is_empty()).then_some(Value::Object(changes))
 }
 
 /// The status while the release goes and something is waited for, in operator-sdk's words.
@@ -252,6 +280,30 @@ mod tests {
         assert_eq!(condition(&status, "Stalled")["status"], "False");
         assert_eq!(condition(&status, "Reconciling")["status"], "True");
         assert!(status.get("deployedRelease").is_none());
+    }
+
+    #[test]
+    fn only_what_changed_is_written_and_the_manifest_is_not_needed_for_it() {
+        let (one, other) = ([object(State::InProgress)], [object(State::Current)]);
+        let whole = next(None, &report(deployed(1), None, &one), "a");
+        assert_eq!(changes(None, &whole).as_ref(), Some(&whole));
+        let mut held = whole.clone();
+        shorten(&mut held);
+        assert_ne!(held["deployedRelease"]["manifest"], whole["deployedRelease"]["manifest"]);
+        assert_eq!(changes(Some(&held), &whole), None, "the same manifest");
+        assert_eq!(changes(Some(&held), &next(Some(&held), &report(None, None, &one), "b")), None);
+        let patch = changes(Some(&held), &next(Some(&held), &report(None, None, &other), "b")).unwrap();
+        assert_eq!(patch.as_object().unwrap().keys().collect::<Vec<_>>(), ["conditions", "objects"]);
+        let patch = changes(Some(&held), &next(Some(&held), &report(deployed(2), None, &one), "b")).unwrap();
+        assert_eq!(patch["deployedRelease"]["manifest"], "---");
+    }
+
+    #[test]
+    fn what_is_no_longer_said_is_taken_out() {
+        let kept = [object(State::Current).0];
+        let before = next(None, &Report { kept: &kept, ..report(None, None, &[]) }, "a");
+        let after = next(Some(&before), &report(None, None, &[]), "a");
+        assert_eq!(changes(Some(&before), &after), Some(json!({"kept": null})));
     }
 
     #[test]

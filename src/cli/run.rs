@@ -14,6 +14,7 @@ use crate::claims::Claims;
 use crate::controller::{self, Operator};
 use crate::discovery::Cache;
 use crate::listeners::Listeners;
+use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
@@ -84,6 +85,7 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<(Vec<Wa
         definitions: definitions::follow(cluster.client.clone()),
         client: cluster.client,
         kinds,
+        records: Records::default(),
         default_namespace: std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace),
     };
     Ok((watches.entries, operator))

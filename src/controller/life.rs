@@ -58,10 +58,12 @@ impl Life {
             cares: watch.watch_dependents,
             ignore: watch.ignore.clone(),
         });
+        operator.records.listen(&primary, queue.clone());
         let context = Context {
             events: Events::new(operator.client.clone()),
             children: operator.children,
             scalers: operator.scalers,
+            records: operator.records,
             client: operator.client,
             helm: operator.helm,
             lanes: operator.lanes,
@@ -73,6 +75,7 @@ impl Life {
             primary,
             default_namespace: operator.default_namespace,
             memory: Default::default(),
+            written: Default::default(),
         };
         let (resources, attempts, missed) = Default::default();
         Arc::new(Life { context, queue, resources, attempts, missed, _end: end.clone().drop_guard(), end })

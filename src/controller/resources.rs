@@ -115,7 +115,7 @@ fn urgency(before: Option<&CustomResource>, now: &CustomResource) -> Option<Urge
             && before.deletion_timestamp == metadata.deletion_timestamp;
         return (!same).then(|| by_itself(now));
     }
-    let observed = now.status_at("/observedGeneration").and_then(serde_json::Value::as_i64);
+    let observed = now.status().and_then(|status| status["observedGeneration"].as_i64());
     Some(match by_itself(now) {
         Urgency::Edit if metadata.deletion_timestamp.is_none() && observed == metadata.generation => Urgency::Recheck,
         urgency => urgency,
@@ -124,7 +124,7 @@ fn urgency(before: Option<&CustomResource>, now: &CustomResource) -> Option<Urge
 
 /// How urgent work on a custom resource is when there is some.
 pub fn by_itself(cr: &CustomResource) -> Urgency {
-    let is_deployed = cr.status_at("/deployedRelease").is_some_and(|release| !release.is_null());
+    let is_deployed = cr.status().is_some_and(|status| !status["deployedRelease"].is_null());
     match cr.metadata.deletion_timestamp.is_some() || is_deployed {
         true => Urgency::Edit,
         false => Urgency::Install,

@@ -66,6 +66,10 @@ impl Fights {
         sentences
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// When to look again: a repair may be due, and later there is less to tell.
     pub fn due_in(&self, now: Instant) -> Option<Duration> {
         let fought = self.0.values().filter(|fight| fight.count >= FREE && !fight.is_over(now));

@@ -25,30 +25,31 @@ use crate::release::{Applied, Own, Release};
 type Drifted = HashMap<ObjectKey, Look>;
 
 impl Subject<'_> {
-    /// Applies again what somebody deleted or changed, and nothing else.
-    pub(super) async fn heal(&self, release: &Release) -> Result<Release, ReconcileError> {
-        let Some(own) = &release.own else { return Ok(release.clone()) };
+    /// Applies again what somebody deleted or changed, and nothing else. Returns our part of the record after that. The
+    /// record itself is read only where something is to be applied.
+    pub(super) async fn heal(&self, revision: u32, own: &Own) -> Result<Own, ReconcileError> {
         let mut drifted = self.drifted(&own.objects).await?;
         let now = Instant::now();
         self.context.memory.with(&self.owner.uid, |memory| {
             drifted.retain(|key, _| memory.fights.wait(key, now).is_none());
         });
         if drifted.is_empty() {
-            return Ok(release.clone());
+            return Ok(own.clone());
         }
+        let release = self.still_deployed(revision).await?;
         let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
         let target = self.target(&chart);
-        let plan = self.plan_again(release, own, &drifted, &target).await?;
+        let plan = self.plan_again(&release, own, &drifted, &target).await?;
         let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
         let (progress, error) = self.repair_all(plan, &drifted, &target).await;
         let mut healed = release.clone();
         if let Some(own) = &mut healed.own {
             fill_in(&mut own.objects, &progress);
         }
-        if healed != *release {
+        if healed != release {
             healed = self.store.update(&healed).await?;
         }
-        error.map_or(Ok(healed), Err)
+        error.map_or(Ok(healed.own.unwrap_or_else(|| own.clone())), Err)
     }
 
     /// The plan of the deployed revision, for what drifted only.

@@ -19,13 +19,19 @@ pub struct Remembered {
     pub refused: Option<(Input, Failure)>,
     /// The input of the running attempt, once it is known.
     pub trying: Option<Input>,
-    /// The version of the custom resource after our last write. The cache may not have seen it yet.
-    pub written: u64,
     /// Why objects are not ready, and when to ask again.
     pub causes: HashMap<ObjectId, Cause>,
     pub asked: u32,
     pub ask_at: Option<Instant>,
     pub fights: Fights,
+}
+
+impl Remembered {
+    /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
+    fn is_nothing(&self) -> bool {
+        let Remembered { refused, trying, causes, asked: _, ask_at, fights } = self;
+        refused.is_none() && trying.is_none() && causes.is_empty() && ask_at.is_none() && fights.is_empty()
+    }
 }
 
 /// Everything that a render depends on.
@@ -40,7 +46,12 @@ impl Memory {
     pub fn with<T>(&self, uid: &str, change: impl FnOnce(&mut Remembered) -> T) -> T {
         // A poisoned lock still holds what was remembered.
         let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        change(all.entry(uid.to_owned()).or_default())
+        let remembered = all.entry(uid.to_owned()).or_default();
+        let result = change(remembered);
+        if remembered.is_nothing() {
+            all.remove(uid);
+        }
+        result
     }
 
     pub fn forget(&self, uid: &str) {

@@ -9,30 +9,31 @@ use serde_json::{Value, json};
 
 use super::rollout::INSTALLED;
 use super::subject::CR_MANAGER;
-use super::{Next, ReconcileError, Subject};
+use super::{Next, ReconcileError, Standing, Subject};
 use crate::children::{Sight, ends_by_itself};
 use crate::health::{self, Cause, Health, State};
 use crate::object::ObjectId;
-use crate::release::{self, Own, Release};
+use crate::release::{self, Own};
 use crate::status::{self, Deployed, Failure, Report};
 
 impl Subject<'_> {
     /// Observes the release's objects and writes the status if it says something new.
-    pub async fn report(&self, release: Option<&Release>, failure: Option<Failure>) -> Result<Next, ReconcileError> {
+    pub async fn report(&self, standing: Option<&Standing>, failure: Option<Failure>) -> Result<Next, ReconcileError> {
         if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
             self.warn(failure.category.as_str(), &failure.message).await;
         }
-        let own = release.and_then(|release| release.own.as_ref());
-        if let (Some(release), None) = (release, &failure)
-            && self.is_early(release)
+        let own = standing.and_then(|standing| standing.own.as_ref());
+        if let (Some(standing), None) = (standing, &failure)
+            && self.is_early(standing)
         {
             return Ok(Next::Rest);
         }
         let (objects, next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
-        let manifest = release.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
+        let record = standing.and_then(|standing| standing.record.as_ref());
+        let manifest = record.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
         let report = Report {
             generation: self.cr.metadata.generation.unwrap_or_default(),
-            deployed: release.map(|release| Deployed {
+            deployed: record.map(|release| Deployed {
                 release: &release.name,
                 revision: release.revision,
                 is_upgrade: release.description != INSTALLED,
@@ -68,20 +69,34 @@ impl Subject<'_> {
 
     /// After a restart the watches know nothing yet. Until they do, what the last status said of this revision stands: it must
     /// not say "not ready" just because somebody else looks. Every watch has all reconciled when it has caught up.
-    fn is_early(&self, release: &Release) -> bool {
-        let status = |pointer: &str| self.cr.status_at(pointer).and_then(Value::as_i64);
-        let told = status("/deployedRelease/revision") == Some(release.revision.into())
-            && status("/observedGeneration") == self.cr.metadata.generation;
-        let objects = release.own.iter().flat_map(|own| &own.objects);
+    fn is_early(&self, standing: &Standing) -> bool {
+        let observed = self.status_at("/observedGeneration").and_then(Value::as_i64);
+        let told = self.is_told(standing.revision) && observed == self.cr.metadata.generation;
+        let objects = standing.own.iter().flat_map(|own| &own.objects);
         let mut keys = objects.map(|applied| applied.id.key());
         told && keys.any(|key| self.context.children.is_catching_up(&key))
     }
 
+    /// Whether the last status tells of this revision. Then its notes and its manifest stay there as they are.
+    pub(super) fn is_told(&self, revision: u32) -> bool {
+        let told = |pointer: &str| self.status_at(&format!("/deployedRelease/{pointer}"));
+        told("revision").and_then(Value::as_u64) == Some(revision.into())
+            && told("name").and_then(Value::as_str) == Some(&self.release)
+            && told("manifest").is_some()
+            && self.conditions().any(|condition| condition["type"] == "Deployed" && condition["status"] == "True")
+    }
+
+    fn status_at(&self, pointer: &str) -> Option<&Value> {
+        self.status()?.pointer(pointer)
+    }
+
+    fn conditions(&self) -> impl Iterator<Item = &Value> {
+        self.status_at("/conditions").and_then(Value::as_array).into_iter().flatten()
+    }
+
     /// Whether the last status told the same failure: then no event repeats it.
     fn says_already(&self, message: &str) -> bool {
-        let conditions = self.cr.status_at("/conditions").and_then(Value::as_array);
-        let mut conditions = conditions.into_iter().flatten();
-        conditions.any(|condition| condition["type"] == "Ready" && condition["message"] == message)
+        self.conditions().any(|condition| condition["type"] == "Ready" && condition["message"] == message)
     }
 
     pub async fn write_status(&self, report: &Report<'_>) -> Result<(), ReconcileError> {
@@ -95,29 +110,24 @@ impl Subject<'_> {
     }
 
     async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
-        let old = self.cr.status.as_ref();
+        let old = self.status();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let new = next(old, &now);
-        if old == Some(&new) {
-            return Ok(());
+        match status::changes(old, &next(old, &now)) {
+            Some(changes) => self.patch_status(changes).await,
+            None => Ok(()),
         }
-        self.patch_status(new).await
     }
 
-    async fn patch_status(&self, new: Value) -> Result<(), ReconcileError> {
-        let gvk = &self.owner.gvk;
-        let patch = json!({
-            "apiVersion": gvk.api_version(),
-            "kind": gvk.kind,
-            "metadata": {"name": self.owner.name, "uid": self.owner.uid},
-            "status": new,
-        });
-        let params = PatchParams::apply(CR_MANAGER).force();
-        let (api, patch) = (self.api(), Patch::Apply(patch));
+    /// Writes only what changed: the manifest, the largest part, need not be at hand for it.
+    async fn patch_status(&self, changes: Value) -> Result<(), ReconcileError> {
+        // Another custom resource that took the name in the meantime has another UID, which cannot be changed.
+        let patch = json!({"metadata": {"uid": self.owner.uid}, "status": changes});
+        let params = PatchParams { field_manager: Some(CR_MANAGER.into()), ..Default::default() };
+        let (api, patch) = (self.api(), Patch::Merge(patch));
         let written = self.calls.within(api.patch_status(&self.owner.name, &params, &patch)).await;
         match written {
             // It went in the meantime.
-            Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) || is_about_uid(&status) => Ok(()),
             Ok(cr) => {
                 self.note_write(&cr);
                 Ok(())
@@ -201,6 +211,10 @@ impl Subject<'_> {
         let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
         health::why(&pods, Timestamp::now())
     }
+}
+
+fn is_about_uid(refusal: &kube::core::Status) -> bool {
+    refusal.code == 422 && refusal.message.contains("metadata.uid")
 }
 
 fn has_pods(id: &ObjectId) -> bool {

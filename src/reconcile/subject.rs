@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::memory::{Input, Memory};
-use super::{ReconcileError, lifecycle_hooks};
+use super::{ReconcileError, Written, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
@@ -22,7 +22,7 @@ use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
 use crate::queue::Turn;
 use crate::release::digest::Parts;
-use crate::release::{self, History, OwnerMark, Store};
+use crate::release::{self, History, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::lanes::Lanes;
 use crate::render::{Helm, Request};
 use crate::scalers::Scalers;
@@ -45,6 +45,7 @@ pub struct Context {
     pub calls: Calls,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
+    pub records: Records,
     pub watch: Watch,
     pub chart: Arc<Live>,
     /// The custom resource's own kind.
@@ -55,6 +56,7 @@ pub struct Context {
     pub scalers: Arc<Scalers>,
     pub events: Events,
     pub memory: Memory,
+    pub written: Written,
 }
 
 /// A custom resource and everything around it.
@@ -67,6 +69,8 @@ pub struct Subject<'a> {
     pub namespace: String,
     pub calls: Calls,
     pub store: Store,
+    /// Read when it is first asked for.
+    status: OnceLock<Option<Value>>,
 }
 
 impl<'a> Subject<'a> {
@@ -80,8 +84,9 @@ impl<'a> Subject<'a> {
         let fallback = context.watch.release_namespace.as_ref().unwrap_or(&context.default_namespace);
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
         let calls = context.calls.at(turn.urgency);
-        let store = Store::new(calls.clone());
-        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store }
+        let store = Store::new(calls.clone()).noted_in(context.records.clone());
+        let status = OnceLock::new();
+        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store, status }
     }
 
     pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
@@ -104,13 +109,41 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// What the watch knows of the release. None where only its records can tell.
+    pub fn revisions(&self) -> Option<Revisions> {
+        self.context.records.revisions(&self.namespace, &self.release)
+    }
+
+    /// Whether nothing was ever deployed for this custom resource: the finalizer comes before the first record.
+    pub fn is_new(&self) -> bool {
+        !self.cr.finalizers().iter().any(|finalizer| finalizer == FINALIZER || finalizer == OLDER_FINALIZER)
+    }
+
+    /// The record of one revision.
+    pub async fn release(&self, revision: u32) -> Result<Release, ReconcileError> {
+        Ok(self.store.get(&self.namespace, &self.release, revision).await?)
+    }
+
+    /// The record of a revision that was seen deployed by us. Where helm was faster than the watch, this looks again.
+    pub async fn still_deployed(&self, revision: u32) -> Result<Release, ReconcileError> {
+        let release = self.release(revision).await?;
+        match release.is_ours() && release.status == Status::Deployed {
+            true => Ok(release),
+            false => {
+                let secret = format!("{}/{}", self.namespace, release.secret_name());
+                Err(StoreError::Changed { secret }.into())
+            }
+        }
+    }
+
+    /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
         Ok(self.store.history(&self.namespace, &self.release).await?)
     }
 
     /// Refuses a release that another tool or another custom resource made.
-    pub fn check_owner(&self, history: &History) -> Result<(), ReconcileError> {
-        let Some(latest) = history.latest() else { return Ok(()) };
+    pub fn check_owner(&self, known: &Revisions) -> Result<(), ReconcileError> {
+        let Some(latest) = known.latest() else { return Ok(()) };
         let (namespace, name) = (&self.namespace, &self.release);
         let who = match &latest.own {
             Some(own) if own.owner.is_same_resource(&self.owner_mark()) => return Ok(()),
@@ -194,6 +227,18 @@ impl<'a> Subject<'a> {
         matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
     }
 
+    /// What was refused before for the same input is known without the release's history.
+    pub async fn check_known_refusal(&self, digest: &str) -> Result<(), ReconcileError> {
+        let is_known = self.context.memory.with(&self.owner.uid, |memory| {
+            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == digest)
+        });
+        if !is_known {
+            return Ok(());
+        }
+        let kinds = self.context.kinds.for_render().await?;
+        self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })
+    }
+
     fn check_refusal(&self, input: Input) -> Result<(), ReconcileError> {
         self.context.memory.with(&self.owner.uid, |memory| {
             let refused = memory.refused.as_ref().filter(|(refused, _)| *refused == input);
@@ -212,10 +257,14 @@ impl<'a> Subject<'a> {
         });
     }
 
+    /// The attempt went well, so its input is of no interest any more.
+    pub fn forget_attempt(&self) {
+        self.context.memory.with(&self.owner.uid, |memory| memory.trying = None);
+    }
+
     /// Remembers what the custom resource became by our own write.
     pub fn note_write(&self, cr: &CustomResource) {
-        let version = children::version(&cr.metadata);
-        self.context.memory.with(&self.owner.uid, |memory| memory.written = memory.written.max(version));
+        self.context.written.note(&self.owner.uid, children::version(&cr.metadata));
     }
 
     /// The custom resource as it is after our own last write, which the cache may not have seen.
@@ -225,8 +274,7 @@ impl<'a> Subject<'a> {
         turn: &Turn,
     ) -> Result<Option<Cow<'b, CustomResource>>, ReconcileError> {
         let subject = Subject::of(cr, context, turn);
-        let written = context.memory.with(&subject.owner.uid, |memory| memory.written);
-        if children::version(&cr.metadata) >= written {
+        if context.written.is_seen(&subject.owner.uid, children::version(&cr.metadata)) {
             return Ok(Some(Cow::Borrowed(cr)));
         }
         let api = subject.api();
@@ -263,6 +311,11 @@ impl<'a> Subject<'a> {
         let written = self.calls.within(api.patch(&self.owner.name, &params, &patch)).await;
         self.note_write(&written.map_err(ReconcileError::Write)?);
         Ok(())
+    }
+
+    /// What the custom resource says about itself, without the manifest.
+    pub fn status(&self) -> Option<&Value> {
+        self.status.get_or_init(|| self.cr.status()).as_ref()
     }
 
     pub fn contents(&self) -> Contents {

@@ -106,6 +106,12 @@ pub fn secret_name(release: &str, revision: u32) -> String {
     format!("sh.helm.release.v1.{release}.v{revision}")
 }
 
+/// Which revision of a release a Secret's name stands for.
+pub(super) fn revision_of(secret: &str, release: &str) -> Option<u32> {
+    let revision = secret.rsplit_once(".v")?.1.parse().ok()?;
+    (secret_name(release, revision) == secret).then_some(revision)
+}
+
 /// The Secret of a new record.
 ///
 /// # Errors

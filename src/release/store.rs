@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 
 use super::codec::{self, RecordError};
-use super::{History, Release};
+use super::{History, Records, Release};
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 
@@ -46,11 +46,18 @@ impl StoreError {
 #[derive(Clone)]
 pub struct Store {
     calls: Calls,
+    /// Learns what is written here.
+    records: Records,
 }
 
 impl Store {
     pub fn new(calls: Calls) -> Self {
-        Store { calls }
+        Store { calls, records: Records::default() }
+    }
+
+    /// The same, and these records learn at once what it writes.
+    pub fn noted_in(self, records: Records) -> Self {
+        Store { records, ..self }
     }
 
     /// All revisions of a release, by whoever wrote them.
@@ -69,6 +76,23 @@ impl Store {
         Ok(History::new(releases?))
     }
 
+    /// One revision.
+    ///
+    /// # Errors
+    /// Also where it is not there: whoever asks has seen it.
+    pub async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Release, StoreError> {
+        let (api, name) = (self.api(namespace), codec::secret_name(release, revision));
+        let secret = self.calls.within(api.get(&name)).await.map_err(|error| match code(&error) {
+            Some(404) => StoreError::Changed { secret: format!("{namespace}/{name}") },
+            _ => StoreError::Api {
+                verb: "get",
+                what: format!("the release record {namespace}/{name}"),
+                error: Box::new(error),
+            },
+        })?;
+        Ok(codec::decode(&secret)?)
+    }
+
     /// Makes a new record, and returns it as it can be updated.
     pub async fn create(&self, release: &Release) -> Result<Release, StoreError> {
         let secret = codec::encode(release, Timestamp::now())?;
@@ -79,6 +103,7 @@ impl Store {
             Some(409) => StoreError::Exists { secret: place(release) },
             _ => failed("create", release, error),
         })?;
+        self.records.learn(release, &created.metadata);
         Ok(codec::written(release, &created))
     }
 
@@ -93,12 +118,13 @@ impl Store {
             Some(404 | 409) => StoreError::Changed { secret: place(release) },
             _ => failed("update", release, error),
         })?;
+        self.records.learn(release, &updated.metadata);
         Ok(codec::written(release, &updated))
     }
 
     /// Removes a record. One that is gone already is no error.
     pub async fn delete(&self, namespace: &str, release: &str, revision: u32) -> Result<(), StoreError> {
-        self.delete_secret(namespace, &codec::secret_name(release, revision)).await
+        self.delete_secret(namespace, release, &codec::secret_name(release, revision)).await
     }
 
     /// Removes every record of a release that we wrote or helped to write, also those that cannot be read.
@@ -112,12 +138,12 @@ impl Store {
             error: Box::new(error),
         })?;
         for secret in listed.items {
-            self.delete_secret(namespace, &secret.metadata.name.unwrap_or_default()).await?;
+            self.delete_secret(namespace, release, &secret.metadata.name.unwrap_or_default()).await?;
         }
         Ok(())
     }
 
-    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<(), StoreError> {
+    async fn delete_secret(&self, namespace: &str, release: &str, name: &str) -> Result<(), StoreError> {
         let api = self.api(namespace);
         match self.calls.within(api.delete(name, &DeleteParams::default())).await {
             Err(error) if code(&error) != Some(404) => Err(StoreError::Api {
@@ -125,7 +151,12 @@ impl Store {
                 what: format!("the release record {namespace}/{name}"),
                 error: Box::new(error),
             }),
-            _ => Ok(()),
+            _ => {
+                if let Some(revision) = codec::revision_of(name, release) {
+                    self.records.forget(namespace, release, revision);
+                }
+                Ok(())
+            }
         }
     }
 

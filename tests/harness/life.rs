@@ -20,7 +20,7 @@ use kube::core::ObjectMeta;
 use kube::discovery::{ApiResource, Discovery, Scope, verbs};
 use serde_json::{Value, json};
 
-use super::{Operator, Project, control_plane, until};
+use super::{Operator, Project, until};
 
 const LABEL: &str = "chartwright.dev/release";
 const PRIMARY: &str = "operator-sdk/primary-resource";
@@ -43,7 +43,7 @@ pub struct Life<'a> {
 impl<'a> Life<'a> {
     /// Starts the operator; the first step installs.
     pub fn begin(project: &'a Project, name: &str) -> Self {
-        let operator = Some(project.run());
+        let operator = Some(talkative(project));
         let places = vec![project.namespace.clone()];
         Life { project, name: name.to_owned(), revision: 0, operator, places, cr: None, last: Objects::new() }
     }
@@ -81,12 +81,12 @@ impl<'a> Life<'a> {
 
     /// Ends the operator without a warning and starts another: nothing may change by that.
     pub async fn restart(&mut self) {
-        let (objects, records, looks) = (self.objects().await, self.records().await, self.looks());
+        let (objects, records) = (self.objects().await, self.records().await);
         let before = self.project.crs().get(&self.name).await.expect("the custom resource");
         drop(self.operator.take());
-        self.operator = Some(self.project.run());
+        self.operator = Some(talkative(self.project));
         // The first look finds watches that know nothing yet; another follows when they do.
-        until("the new operator looked twice", async || (self.looks() >= looks + 2).then_some(())).await;
+        until("the new operator looked twice", async || (self.looks() >= 2).then_some(())).await;
         self.settled(None).await;
         let after = self.objects().await;
         assert!(after.keys().eq(objects.keys()), "the restart left {:#?} of {:#?}", after.keys(), objects.keys());
@@ -312,13 +312,17 @@ impl<'a> Life<'a> {
         serde_json::from_str(&said).expect("JSON")
     }
 
-    /// How often an operator has read this release's records, which every reconcile begins with.
+    /// How often the running operator has looked at this release.
     fn looks(&self) -> usize {
-        let log = std::fs::read_to_string(control_plane().audit_log()).expect("the audit log");
-        let path = format!("/api/v1/namespaces/{}/secrets?", self.project.namespace);
-        let look = |line: &&str| line.contains(&path) && line.contains("\"userAgent\":\"chartwright/");
-        log.lines().filter(look).count()
+        let log = self.operator.as_ref().map(Operator::log).unwrap_or_default();
+        let name = format!("\"name\":\"{}\"", self.name);
+        log.lines().filter(|line| line.contains("looked at") && line.contains(&name)).count()
     }
+}
+
+/// An operator that tells of every look.
+fn talkative(project: &Project) -> Operator {
+    project.launch().env("RUST_LOG", "info,chartwright=debug,kube_client=off,kube_runtime=off").start()
 }
 
 async fn metadata(api: &Api<PartialObjectMeta<DynamicObject>>, params: &ListParams) -> Vec<ObjectMeta> {

@@ -1,0 +1,234 @@
+//! The release records of the whole cluster in short, from one watch, so that a reconcile need not ask for them.
+//!
+//! Superseded records do not travel: nobody at rest needs them. One that becomes superseded leaves the watch as if it were
+//! deleted. Each record is cut down to our part of it as soon as it arrives; manifests and values are never kept.
+//!
+//! What we write ourselves is learned from the answers. A change by anybody else (`helm rollback`, `helm uninstall`, a
+//! deleted Secret) has the custom resource concerned looked at. It decides nothing: a write still names the version that it
+//! is based on.
+
+mod secret;
+mod table;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures::{StreamExt, TryStreamExt, pin_mut};
+use kube::Client;
+use kube::api::Api;
+use kube::core::ObjectMeta;
+use kube::runtime::watcher;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{OwnerMark, Release, Revisions, Status};
+use crate::children::version;
+use crate::custom_resource::Place;
+use crate::discovery::Kind;
+use crate::queue::{Queue, Urgency};
+use crate::watching;
+use secret::RecordSecret;
+use table::{Entry, Life, Part, Replaced, Spot, Table};
+
+const SELECTOR: &str = "owner=helm,status!=superseded";
+
+#[derive(Clone, Default)]
+pub struct Records(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    table: Mutex<Table>,
+    listeners: Mutex<Vec<Listener>>,
+    synced: watch::Sender<bool>,
+}
+
+/// Custom resources of one kind, which want to hear of their records.
+struct Listener {
+    group: String,
+    kind: String,
+    namespaced: bool,
+    queue: Arc<Queue>,
+}
+
+impl Records {
+    /// Watches until `stop`.
+    pub fn start(&self, client: Client, stop: CancellationToken) {
+        tokio::spawn(self.clone().follow(client, stop));
+    }
+
+    /// Returns once all records have been seen.
+    pub async fn synced(&self) {
+        // The sender lives as long as `self`, so there is no error.
+        let _ = self.0.synced.subscribe().wait_for(|synced| *synced).await;
+    }
+
+    /// Has the custom resources of a kind told when somebody else changes their records.
+    pub fn listen(&self, kind: &Kind, queue: Arc<Queue>) {
+        let (group, name) = (kind.resource.group.clone(), kind.resource.kind.clone());
+        let mut listeners = locked(&self.0.listeners);
+        // A kind whose CRD was made again has another queue.
+        listeners.retain(|listener| (&listener.group, &listener.kind) != (&group, &name));
+        listeners.push(Listener { group, kind: name, namespaced: kind.namespaced, queue });
+    }
+
+    /// The revisions of a release, without superseded ones. None where only its records can tell.
+    pub fn revisions(&self, namespace: &str, release: &str) -> Option<Revisions> {
+        locked(&self.0.table).revisions(namespace, release)
+    }
+
+    /// Takes over a record as we wrote it. The metadata is the answer's.
+    pub(super) fn learn(&self, release: &Release, answer: &ObjectMeta) {
+        let (spot, version) = (spot(&release.namespace, &release.name, release.revision), version(answer));
+        let mut table = locked(&self.0.table);
+        if release.status == Status::Superseded {
+            return table.bury(&spot, Some(version));
+        }
+        let part = release.own.as_ref().map_or(Part::Foreign, Part::of);
+        table.put(&spot, Entry { version, life: Life::There(release.status, part) });
+    }
+
+    /// Takes over that we deleted a record.
+    pub(super) fn forget(&self, namespace: &str, release: &str, revision: u32) {
+        locked(&self.0.table).bury(&spot(namespace, release, revision), None);
+    }
+
+    async fn follow(self, client: Client, stop: CancellationToken) {
+        let events = watching::events(Api::<RecordSecret>::all(client), Some(SELECTOR));
+        let events = events.take_until(stop.cancelled());
+        pin_mut!(events);
+        loop {
+            match events.try_next().await {
+                Ok(Some(event)) => self.note(event),
+                Ok(None) => break,
+                Err(error) if watching::code(&error) == Some(403) => tracing::error!(
+                    "nothing is deployed until release records can be watched: the operator needs the rights get, list and watch on secrets in all namespaces: {}",
+                    watching::words(&error)
+                ),
+                Err(error) => {
+                    let words = watching::words(&error);
+                    tracing::warn!("the watch of release records broke; trying again: {words}");
+                }
+            }
+        }
+    }
+
+    fn note(&self, event: watcher::Event<RecordSecret>) {
+        let mut table = locked(&self.0.table);
+        let (secret, is_there) = match event {
+            watcher::Event::Init => return table.list_starts(),
+            watcher::Event::InitApply(secret) => return table.listed(&secret.spot(), secret.entry()),
+            watcher::Event::InitDone => {
+                let Replaced { before, changed } = table.list_ends();
+                for (namespace, release) in changed {
+                    let mut owners = before.owners(&namespace, &release);
+                    owners.extend(table.owners(&namespace, &release));
+                    self.tell(&namespace, &release, &owners);
+                }
+                self.0.synced.send_replace(true);
+                return;
+            }
+            watcher::Event::Apply(secret) => (secret, true),
+            watcher::Event::Delete(secret) => (secret, false),
+        };
+        let spot = secret.spot();
+        let mut owners = table.owners(&spot.namespace, &spot.release);
+        let is_news = match is_there {
+            true => table.put(&spot, secret.entry()),
+            false => table.remove(&spot, secret.version()),
+        };
+        if is_news {
+            owners.extend(table.owners(&spot.namespace, &spot.release));
+            self.tell(&spot.namespace, &spot.release, &owners);
+        }
+    }
+
+    /// Tells the owners. Where no record names one, every kind may have a custom resource of the release's name; one that
+    /// does not exist is told in vain.
+    fn tell(&self, namespace: &str, release: &str, owners: &[OwnerMark]) {
+        for listener in locked(&self.0.listeners).iter() {
+            let is_owner = |owner: &&OwnerMark| owner.group == listener.group && owner.kind == listener.kind;
+            let place = match owners.iter().find(is_owner) {
+                Some(owner) => Place::new(owner.namespace.as_deref(), &owner.name),
+                None if owners.is_empty() => Place::new(listener.namespaced.then_some(namespace), release),
+                None => continue,
+            };
+            listener.queue.tell(place, Urgency::Edit);
+        }
+    }
+}
+
+fn spot(namespace: &str, release: &str, revision: u32) -> Spot {
+    Spot { namespace: namespace.into(), release: release.into(), revision }
+}
+
+/// A poisoned lock still holds what was seen last.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use futures::FutureExt;
+    use kube::core::GroupVersionKind;
+    use kube::discovery::ApiResource;
+    use serde_json::json;
+
+    use super::*;
+    use crate::release::Own;
+
+    struct Ear(Arc<Queue>);
+
+    impl Ear {
+        fn on(records: &Records, kind: &str, namespaced: bool) -> Ear {
+            let queue = Arc::new(Queue::new(None, CancellationToken::new()));
+            queue.know(Place::new(namespaced.then_some("here"), "web"));
+            let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
+            let kind = Kind { resource, namespaced, has_status: true };
+            records.listen(&kind, queue.clone());
+            Ear(queue)
+        }
+
+        fn heard(&mut self) -> Vec<Place> {
+            std::iter::from_fn(|| self.0.next().now_or_never()).map(|turn| turn.place.clone()).collect()
+        }
+    }
+
+    fn secret(name: &str, version: u64, owner: Option<&str>) -> RecordSecret {
+        let own = owner.map(|kind| {
+            let namespace = Some("here".to_owned());
+            let owner =
+                OwnerMark { group: "g.io".into(), kind: kind.into(), namespace, name: name.into(), uid: "u".into() };
+            STANDARD.encode(Own { owner, ..Own::default() }.to_bytes())
+        });
+        let metadata = json!({
+            "name": format!("sh.helm.release.v1.{name}.v1"), "namespace": "here",
+            "resourceVersion": version.to_string(), "labels": {"name": name, "status": "deployed"},
+        });
+        serde_json::from_value(json!({"metadata": metadata, "data": {"chartwright": own}})).unwrap()
+    }
+
+    #[test]
+    fn the_owner_is_told_and_nobody_else() {
+        let records = Records::default();
+        let (mut app, mut other) = (Ear::on(&records, "App", true), Ear::on(&records, "Other", true));
+        records.note(watcher::Event::Apply(secret("web", 1, Some("App"))));
+        assert_eq!(app.heard(), [Place::new(Some("here"), "web")]);
+        records.note(watcher::Event::Delete(secret("web", 2, None)));
+        assert_eq!(app.heard(), [Place::new(Some("here"), "web")], "it was the owner until now");
+        assert!(other.heard().is_empty());
+    }
+
+    #[test]
+    fn of_a_record_without_an_owner_every_kind_is_told_by_its_name() {
+        let records = Records::default();
+        let (mut app, mut cluster) = (Ear::on(&records, "App", true), Ear::on(&records, "Platform", false));
+        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        assert_eq!(
+            (app.heard(), cluster.heard()),
+            (vec![Place::new(Some("here"), "web")], vec![Place::new(None, "web")])
+        );
+        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        assert!(app.heard().is_empty() && cluster.heard().is_empty(), "that is no news");
+    }
+}
