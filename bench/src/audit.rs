@@ -116,6 +116,12 @@ impl Audit {
         Tally::of(self.calls.iter().filter(|call| from <= call.at && call.at < to))
     }
 
+    /// Whether the operator follows a resource since then.
+    pub fn watches(&self, resource: &str, since: Timestamp) -> bool {
+        let is_watch = |call: &Call| call.verb == "watch" && call.resource == resource && call.at >= since;
+        self.calls.iter().any(is_watch)
+    }
+
     pub fn last_write(&self) -> Option<Timestamp> {
         let writes = self.calls.iter().filter(|call| call.is_write() && call.resource != "leases");
         writes.map(|call| call.at).max()

@@ -2,7 +2,7 @@
 //!
 //! Latencies are measured against this board. The watches are open before anything is measured, so nothing is polled.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -71,7 +71,7 @@ pub struct Board {
     pub deployed: usize,
     /// Custom resources with the condition Ready.
     pub ready: usize,
-    listed: usize,
+    lists: usize,
 }
 
 impl Board {
@@ -86,6 +86,16 @@ impl Board {
     /// Exactly so many custom resources and objects of each kind are there.
     pub fn has(&self, n: usize) -> bool {
         self.count(Kind::Web) == n && CHILDREN.iter().all(|kind| self.count(*kind) == n)
+    }
+
+    /// A list of a kind is complete: what was seen before and is not in it has gone.
+    fn listed(&mut self, kind: Kind, all: &HashSet<Place>) {
+        let seen = self.seen.entry(kind).or_default();
+        let gone: Vec<Place> = seen.keys().filter(|place| !all.contains(*place)).cloned().collect();
+        for place in gone {
+            self.put(kind, place, None);
+        }
+        self.lists += 1;
     }
 
     fn put(&mut self, kind: Kind, place: Place, seen: Option<Seen>) {
@@ -120,7 +130,7 @@ impl Watches {
         }
         let watches = Watches { board, _tasks: tasks };
         let all = CHILDREN.len() + 1;
-        watches.until(Duration::from_secs(60), "the watches to open", |board| board.listed == all).await?;
+        watches.until(Duration::from_secs(60), "the watches to open", |board| board.lists >= all).await?;
         Ok(watches)
     }
 
@@ -153,18 +163,29 @@ async fn follow(client: Client, kind: Kind, prefix: &'static str, board: watch::
         _ => watcher::Config::default().labels("app.kubernetes.io/name=web"),
     };
     let mut events = std::pin::pin!(watcher(api, config).default_backoff());
+    let place = |object: &DynamicObject| (object.namespace().unwrap_or_default(), object.name_any());
+    // What a list had. A watch that broke may have missed deletions.
+    let mut listed = HashSet::new();
     while let Some(event) = events.next().await {
         let (object, is_there) = match event {
-            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => (object, true),
+            Ok(watcher::Event::Apply(object)) => (object, true),
+            Ok(watcher::Event::InitApply(object)) => {
+                listed.insert(place(&object));
+                (object, true)
+            }
             Ok(watcher::Event::Delete(object)) => (object, false),
             Ok(watcher::Event::InitDone) => {
-                board.send_modify(|board| board.listed += 1);
+                board.send_modify(|board| board.listed(kind, &listed));
                 continue;
             }
-            // A broken watch is opened again, with what it missed.
-            Ok(watcher::Event::Init) | Err(_) => continue,
+            Ok(watcher::Event::Init) => {
+                listed.clear();
+                continue;
+            }
+            // It is opened again.
+            Err(_) => continue,
         };
-        let place = (object.namespace().unwrap_or_default(), object.name_any());
+        let place = place(&object);
         if place.0.starts_with(prefix) {
             let seen = is_there.then(|| read(kind, &object));
             board.send_modify(|board| board.put(kind, place, seen));
@@ -204,7 +225,7 @@ mod tests {
         board.put(Kind::Web, place.clone(), Some(seen.clone()));
         board.put(Kind::Web, place.clone(), Some(seen));
         assert_eq!((board.count(Kind::Web), board.deployed, board.ready), (1, 1, 1));
-        board.put(Kind::Web, place, None);
+        board.listed(Kind::Web, &HashSet::new());
         assert_eq!((board.count(Kind::Web), board.deployed, board.ready), (0, 0, 0));
     }
 }

@@ -96,7 +96,8 @@ pub async fn run(options: &Options, control_plane: &ControlPlane) -> Result<Repo
     let client = fleet::client(&control_plane.kubeconfig()).await?;
     let fleet = Fleet::new(client.clone(), options.namespaces);
     fleet.prepare().await?;
-    let mut report = Report { n: options.n, namespaces: options.namespaces, ..Report::default() };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut report = Report { n: options.n, namespaces: options.namespaces, cores, ..Report::default() };
     let mut baseline = Default::default();
     if options.floor {
         options.say("the floor: renders and applies without the operator");
@@ -106,8 +107,8 @@ pub async fn run(options: &Options, control_plane: &ControlPlane) -> Result<Repo
     let watches = Watches::open(&client, fleet::NAMESPACE).await?;
     let mut meter = Meter::new(control_plane, USER)?;
     let launch = Launch::new(options, &control_plane.kubeconfig(), USER)?;
-    let operator = launch.start()?;
     let scene = phases::Scene { options, fleet: &fleet, watches: &watches };
+    let operator = scene.start(&launch, &mut meter).await?;
     let result = async {
         report.install = scene.install(&operator, &mut meter).await?;
         report.memory = phases::memory(&operator)?;

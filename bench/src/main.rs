@@ -107,7 +107,7 @@ async fn main() -> ExitCode {
     lab::owner::exit_with_it();
     let printed = run(&args).await.and_then(|reports| match args.output {
         Output::Text => Ok(bench::table::print(&reports)),
-        Output::Json => Ok(serde_json::to_string_pretty(&reports)? + "\n"),
+        Output::Json => Ok(serde_json::to_string_pretty(&bench::table::json(&reports))? + "\n"),
     });
     match printed {
         Ok(text) => {

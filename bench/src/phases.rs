@@ -89,6 +89,24 @@ pub fn memory(operator: &Operator) -> Result<Memory> {
 }
 
 impl Scene<'_> {
+    /// Starts the operator and waits until it follows the custom resources: its start is no part of the install.
+    ///
+    /// # Errors
+    /// It does not get that far.
+    pub async fn start(&self, launch: &Launch<'_>, meter: &mut Meter) -> Result<Operator> {
+        let since = Timestamp::now();
+        let operator = launch.start()?;
+        let deadline = operator.started + SERVED;
+        while !meter.audit.watches("webs", since) {
+            if Instant::now() > deadline {
+                bail!("the operator does not follow the custom resources:\n{}", operator.log_tail());
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            meter.audit.read()?;
+        }
+        Ok(operator)
+    }
+
     /// # Errors
     /// Not all were installed in time.
     pub async fn install(&self, operator: &Operator, meter: &mut Meter) -> Result<Install> {

@@ -76,6 +76,8 @@ pub struct Delete {
 pub struct Report {
     pub n: usize,
     pub namespaces: usize,
+    /// Of the machine, which everything shares.
+    pub cores: usize,
     pub floor: Option<Floor>,
     pub install: Install,
     pub memory: Memory,
@@ -87,7 +89,7 @@ pub struct Report {
 }
 
 /// All runs of one call of the program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Reports {
     pub runs: Vec<Report>,
     /// Anonymous memory per custom resource, from the smallest run to the largest.

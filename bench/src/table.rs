@@ -2,6 +2,9 @@
 //!
 //! The targets are here and nowhere else. A missed one is said, and is no failure.
 
+use serde::Serialize;
+use serde_json::{Value, json};
+
 use crate::report::{Cost, Edit, Heal, Install, Memory, Report, Reports, Restart};
 use crate::stats::{Latency, round};
 
@@ -22,7 +25,7 @@ pub const MEMORY_MIB: f64 = 80.0;
 pub const GROWTH_KIB_PER_CR: f64 = 10.0;
 
 /// A line of the table.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, PartialEq, Serialize)]
 pub struct Line {
     pub phase: &'static str,
     pub what: String,
@@ -47,10 +50,6 @@ impl Line {
         };
         Line { phase, what: what.into(), value: figure(value, unit), target, met }
     }
-
-    fn text(phase: &'static str, what: impl Into<String>, value: impl Into<String>) -> Self {
-        Line { phase, what: what.into(), value: value.into(), target: None, met: None }
-    }
 }
 
 fn figure(value: f64, unit: &str) -> String {
@@ -62,14 +61,33 @@ fn figure(value: f64, unit: &str) -> String {
 pub fn print(reports: &Reports) -> String {
     let mut text = String::new();
     for report in &reports.runs {
-        let (n, namespaces) = (report.n, report.namespaces);
-        text += &format!("\n{n} custom resources in {namespaces} namespaces\n\n{}", grid(&lines(report)));
+        let (n, namespaces, cores) = (report.n, report.namespaces, report.cores);
+        let title = format!("{n} custom resources in {namespaces} namespaces, {cores} cores");
+        text += &format!("\n{title}\n\n{}", grid(&lines(report)));
     }
-    if let Some(growth) = reports.growth_kib_per_cr {
-        let line = Line::new("memory", "growth per custom resource", growth, "KiB", Target::Below(GROWTH_KIB_PER_CR));
+    if let Some(line) = growth(reports) {
         text += &format!("\n{}", grid(&[line]));
     }
     text
+}
+
+/// The figures, and the lines of the table that have a target.
+pub fn json(reports: &Reports) -> Value {
+    let judged = reports.runs.iter().map(|report| {
+        let lines: Vec<Line> = lines(report).into_iter().filter(|line| line.met.is_some()).collect();
+        json!({"n": report.n, "lines": lines})
+    });
+    let judged: Vec<Value> = judged.collect();
+    json!({
+        "runs": reports.runs,
+        "growth_kib_per_cr": reports.growth_kib_per_cr,
+        "targets": {"runs": judged, "growth": growth(reports)},
+    })
+}
+
+fn growth(reports: &Reports) -> Option<Line> {
+    let growth = reports.growth_kib_per_cr?;
+    Some(Line::new("memory", "growth per custom resource", growth, "KiB", Target::Below(GROWTH_KIB_PER_CR)))
 }
 
 fn grid(lines: &[Line]) -> String {
@@ -155,16 +173,12 @@ fn install(report: &Report) -> Vec<Line> {
         Line::new("", "helm processes", cost.helm.processes as f64, "", none()),
         Line::new("", "calls per custom resource", calls, "", Target::AtMost(CALLS_PER_CR)),
         Line::new("", "of them changing something", changing, "", Target::AtMost(CHANGING_PER_CR)),
-        Line::text("", "calls per custom resource, by verb", by_verb(report)),
-        Line::new("", "watches opened", cost.api.watches as f64, "", none()),
     ]);
+    for (verb, count) in &cost.api.by_verb {
+        lines.push(Line::new("", format!("by verb: {verb}"), *count as f64 / report.n.max(1) as f64, "", none()));
+    }
+    lines.push(Line::new("", "watches opened", cost.api.watches as f64, "", none()));
     lines
-}
-
-fn by_verb(report: &Report) -> String {
-    let verbs = report.install.cost.api.by_verb.iter();
-    let shown = verbs.map(|(verb, count)| (verb, *count as f64 / report.n.max(1) as f64)).filter(|it| it.1 >= 0.05);
-    shown.map(|(verb, count)| format!("{count:.1} {verb}")).collect::<Vec<_>>().join(", ")
 }
 
 fn memory(n: usize, memory: &Memory) -> [Line; 2] {
@@ -249,9 +263,10 @@ fn restart(restart: &Restart) -> Vec<Line> {
         Line::new("", "CPU", cost.operator_cpu_seconds, "s", Target::None),
     ];
     let what = "an edit right after a start is served after";
+    let target = || Target::AtMost(RESTART_EDIT_SECONDS);
     lines.push(match restart.edit_served_seconds {
-        Some(served) => Line::new("", what, served, "s", Target::AtMost(RESTART_EDIT_SECONDS)),
-        None => Line { met: Some(false), ..Line::text("restart", what, "never") },
+        Some(served) => Line::new("", what, served, "s", target()),
+        None => Line { value: "never".into(), ..Line::new("", what, f64::MAX, "s", target()) },
     });
     lines
 }
