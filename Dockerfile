@@ -38,6 +38,8 @@ COPY src ./src
 # Not part of the binary, but cargo wants to see every member of the workspace and every target that Cargo.toml names.
 COPY lab/Cargo.toml ./lab/Cargo.toml
 COPY lab/src ./lab/src
+COPY bench/Cargo.toml ./bench/Cargo.toml
+COPY bench/src ./bench/src
 COPY tests ./tests
 RUN cargo build --release --locked --package chartwright
 

@@ -9,6 +9,10 @@ CONTAINER_TOOL ?= docker
 STATIC_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 # One test, or all whose name contains it.
 T ?=
+# Custom resources in the benchmark. With several, as in 1000,5000, memory is compared too.
+N ?= 1000
+# text or json.
+O ?= text
 
 TOOLS := $(CURDIR)/target/tools
 HELM ?= $(if $(shell command -v helm),helm,$(TOOLS)/helm)
@@ -41,6 +45,11 @@ build: ## Compile everything
 lint: ## Check formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: bench
+bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)
+	cargo build --quiet --release --workspace
+	target/release/bench -n $(N) -o $(O)
 
 .PHONY: tools
 tools: ## Get helm, kubectl and the parts of the control plane

@@ -24,6 +24,7 @@ mod helm_sees_our_releases;
 mod hooks_are_never_ordinary_objects;
 mod nobody_elses_objects_are_taken;
 mod prune_removes_only_what_is_ours;
+mod the_benchmark_counts;
 mod the_docs_are_true;
 mod the_end_is_quick_and_clean;
 mod the_fields_of_a_watch_take_effect;

@@ -79,6 +79,8 @@ pub fn api_server(at: &Layout) -> Component {
         format!("--audit-log-path={}", at.path("audit.log")),
         // A test that counts calls must find them in the file as soon as they were answered.
         "--audit-log-mode=blocking".into(),
+        // In megabytes. The file stays one file, so that whoever follows it misses nothing.
+        "--audit-log-maxsize=1000000".into(),
         "--profiling=false".into(),
     ];
     Component { name: "kube-apiserver", args }
