@@ -23,7 +23,8 @@ pub const FIELD_MANAGER: &str = "helm";
 
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// How many calls may be under way at once, for all custom resources together.
+/// How many calls may be under way at once, for all custom resources together. More than there are processors, because a call
+/// is mostly waiting; few enough that an edit which comes last finds its turn soon.
 const SLOTS: usize = 16;
 
 /// The calls of somebody. The more urgent ones go ahead.
