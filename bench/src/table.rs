@@ -206,16 +206,19 @@ fn rest(cost: &Cost) -> Vec<Line> {
 
 fn edit(edit: &Edit) -> Vec<Line> {
     let base = edit.baseline.sum_ms;
-    let mut lines = vec![
-        Line::new("edit", "baseline: helm template", edit.baseline.helm_template.median_ms, "ms", Target::None),
-        Line::new("", "baseline: dry run", edit.baseline.dry_run.median_ms, "ms", Target::None),
-        Line::new("", "baseline: apply", edit.baseline.apply.median_ms, "ms", Target::None),
-        Line::new("", "baseline", base, "ms", Target::None),
+    let parts = [
+        ("baseline: helm template", edit.baseline.helm_template.median_ms),
+        ("baseline: dry run", edit.baseline.dry_run.median_ms),
+        ("baseline: apply", edit.baseline.apply.median_ms),
+        ("baseline", base),
     ];
+    // Without a floor there is no baseline either.
+    let parts = parts.into_iter().filter(|_| base > 0.0);
+    let mut lines: Vec<Line> = parts.map(|(what, value)| Line::new("edit", what, value, "ms", Target::None)).collect();
     let series =
         [("alone", &edit.alone, EDIT_TO_BASELINE), ("under load", &edit.under_load, EDIT_UNDER_LOAD_TO_BASELINE)];
     for (name, latency, most) in series.into_iter().filter(|it| it.1.samples > 0) {
-        lines.push(Line::new("", format!("{name}: median"), latency.median_ms, "ms", Target::None));
+        lines.push(Line::new("edit", format!("{name}: median"), latency.median_ms, "ms", Target::None));
         if base > 0.0 {
             let ratio = latency.median_ms / base;
             lines.push(Line::new("", format!("{name}: median by baseline"), ratio, "x", Target::AtMost(most)));
