@@ -14,6 +14,8 @@ use crate::object::ObjectId;
 use crate::plan::Owner;
 
 /// On every member.
+/// Of all that is here.
+pub const PREFIX: &str = "applyset.kubernetes.io/";
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// On the parent.
 pub const ID: &str = "applyset.kubernetes.io/id";

@@ -24,14 +24,17 @@ pub const FIELD_MANAGER: &str = "helm";
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// How many calls may be under way at once, for all custom resources together. More than there are processors, because a call
-/// is mostly waiting; few enough that an edit which comes last finds its turn soon.
-const SLOTS: usize = 16;
+/// is mostly waiting; few enough that the API server does not answer all of them late.
+const SLOTS: usize = 8;
+/// So many more for edits and repairs alone, so that none waits for an install's calls.
+const SLOTS_FOR_EDITS: usize = 8;
 
 /// The calls of somebody. The more urgent ones go ahead.
 #[derive(Clone)]
 pub struct Calls {
     client: Client,
     slots: Slots,
+    edits: Slots,
     urgency: Urgency,
 }
 
@@ -50,7 +53,7 @@ impl DryRun {
 
 impl Calls {
     pub fn new(client: Client) -> Self {
-        Calls { client, slots: Slots::new(SLOTS), urgency: Urgency::Edit }
+        Calls { client, slots: Slots::new(SLOTS), edits: Slots::new(SLOTS_FOR_EDITS), urgency: Urgency::Edit }
     }
 
     /// The same calls in the name of something that is so urgent.
@@ -134,7 +137,11 @@ impl Calls {
 
     /// One call, with a slot and a time limit.
     pub async fn within<T>(&self, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let _slot = self.slots.acquire(self.urgency).await;
+        let own = (self.urgency == Urgency::Edit).then(|| self.edits.try_acquire()).flatten();
+        let _slot = match own {
+            Some(own) => own,
+            None => self.slots.acquire(self.urgency).await,
+        };
         match tokio::time::timeout(TIME_LIMIT, call).await {
             Ok(answer) => answer,
             Err(_) => Err(Error::Service("the API server did not answer within 30 s".into())),

@@ -248,8 +248,10 @@ impl Shared {
             let mut tables = locked(&self.tables);
             tables.entry((resource.group.clone(), resource.kind.clone())).or_default().note(change)
         };
+        // What becomes ready during an install is part of the install.
+        let urgency = if news.is_health_only { Urgency::Install } else { Urgency::Edit };
         for parent in &news.parents {
-            self.listeners.tell(parent, Urgency::Edit);
+            self.listeners.tell(parent, urgency);
         }
         if news.is_synced {
             self.listeners.tell_all(Urgency::Recheck);

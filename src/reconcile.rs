@@ -16,7 +16,6 @@ mod report;
 mod rollout;
 mod subject;
 mod uninstall;
-mod written;
 
 use std::time::Duration;
 
@@ -37,8 +36,7 @@ use crate::uninstall::UninstallError;
 use crate::values::{Values, ValuesError};
 
 pub use memory::Memory;
-pub use subject::{Context, Subject};
-pub use written::Written;
+pub use subject::{Context, FINALIZER, Subject};
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +45,8 @@ pub enum Next {
     Rest,
     /// Look again after a while.
     Look(Duration),
+    /// Something is still to be told.
+    Soon(Duration),
 }
 
 /// The revision that is in the cluster after a reconcile.
@@ -139,8 +139,6 @@ impl ReconcileError {
 
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
 pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
-    let Some(cr) = Subject::fresh(cr, context, turn).await? else { return Ok(Next::Rest) };
-    let cr = cr.as_ref();
     let subject = Subject::of(cr, context, turn);
     if cr.metadata.deletion_timestamp.is_some() {
         return Box::pin(subject.uninstall()).await;
@@ -223,7 +221,10 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
     };
     let record = match subject.is_told(deployed.revision) {
         true => None,
-        false => Some(subject.release(deployed.revision).await?),
+        false => Some(match subject.untold(deployed.revision) {
+            Some(record) => record,
+            None => subject.release(deployed.revision).await?,
+        }),
     };
     Ok(Standing { revision: deployed.revision, own, record })
 }

@@ -55,6 +55,8 @@ pub struct Request<'a> {
     /// With an empty version, helm believes in the one that it was made for.
     pub capabilities: &'a Capabilities,
     pub is_upgrade: bool,
+    /// Nobody waits for it.
+    pub is_patient: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -136,7 +138,8 @@ impl Helm {
         let home = private_dir()?;
         let values = home.path().join("values.json");
         write(&values, &request.values.file_json()).map_err(RenderError::Temporary)?;
-        let ended = self.run(&home, &arguments(request, &values)).await?;
+        let limits = Limits { is_patient: request.is_patient, ..self.limits };
+        let ended = self.run_within(&home, &arguments(request, &values), limits).await?;
         if !ended.success {
             return Err(complaint::read(&ended.stderr, &request.chart.name).into());
         }
@@ -157,7 +160,11 @@ impl Helm {
     }
 
     async fn run(&self, home: &TempDir, args: &[OsString]) -> Result<Ended, RenderError> {
-        process::run(&self.program, home.path(), args, self.limits).await.map_err(|error| match error {
+        self.run_within(home, args, self.limits).await
+    }
+
+    async fn run_within(&self, home: &TempDir, args: &[OsString], limits: Limits) -> Result<Ended, RenderError> {
+        process::run(&self.program, home.path(), args, limits).await.map_err(|error| match error {
             ProcessError::Spawn(error) | ProcessError::Read(error) => {
                 RenderError::Spawn { program: self.program.clone(), error }
             }

@@ -37,7 +37,7 @@ struct Args {
     #[arg(long, value_name = "COUNT")]
     helm_parallelism: Option<usize>,
     /// API calls at once in the floor, as many as the operator has
-    #[arg(long, value_name = "COUNT", default_value_t = 16)]
+    #[arg(long, value_name = "COUNT", default_value_t = 8)]
     api_parallelism: usize,
     /// How long the operator is watched at rest
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]

@@ -61,6 +61,8 @@ pub enum Change {
 #[derive(Debug, Default, PartialEq)]
 pub struct News {
     pub parents: Vec<Parent>,
+    /// Only somebody's health changed.
+    pub is_health_only: bool,
     /// The first list is complete: whoever misses an object can see it only now.
     pub is_synced: bool,
 }
@@ -132,6 +134,7 @@ impl Table {
         self.cut_short.remove(&place);
         let before_parent = before.and_then(|before| before.parent.clone());
         let is_news = before.is_none_or(|before| seen.is_news(before));
+        let is_health_only = before.is_some_and(|before| (&seen.uid, &seen.mark) == (&before.uid, &before.mark));
         let mut parents: Vec<Parent> = vec![];
         if is_news {
             // Somebody may have taken the very mark that says whose it is.
@@ -139,7 +142,7 @@ impl Table {
             parents.extend(before_parent.filter(|before| Some(before) != seen.parent.as_ref()));
         }
         self.seen.insert(place, seen);
-        News { parents, is_synced: false }
+        News { parents, is_health_only, is_synced: false }
     }
 
     fn gone(&mut self, place: &Place, version: u64) -> News {
@@ -148,11 +151,11 @@ impl Table {
         if before.life != Life::Finished {
             self.cut_short.insert(place.clone());
         }
-        News { parents: before.parent.into_iter().collect(), is_synced: false }
+        News { parents: before.parent.into_iter().collect(), ..News::default() }
     }
 
     fn list_ends(&mut self) -> News {
-        let mut news = News { parents: vec![], is_synced: !std::mem::replace(&mut self.synced, true) };
+        let mut news = News { is_synced: !std::mem::replace(&mut self.synced, true), ..News::default() };
         let Some(mut listed) = self.listing.take() else { return news };
         let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
         for (place, seen) in self.seen.drain() {
@@ -189,7 +192,7 @@ mod tests {
         let mut table = Table::default();
         table.note(Change::ListStarts);
         table.note(Change::Listed(place("a"), seen(5, 1)));
-        assert_eq!(table.note(Change::ListEnds), News { parents: vec![], is_synced: true });
+        assert_eq!(table.note(Change::ListEnds), News { is_synced: true, ..News::default() });
         table
     }
 

@@ -33,7 +33,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 pub(super) struct Life {
     context: Context,
     queue: Arc<Queue>,
-    resources: Resources,
+    resources: Arc<Resources>,
     attempts: Attempts,
     /// Rings when the API server says that it does not know the kind.
     missed: Notify,
@@ -59,6 +59,7 @@ impl Life {
             ignore: watch.ignore.clone(),
         });
         operator.records.listen(&primary, queue.clone());
+        let resources = Arc::<Resources>::default();
         let context = Context {
             events: Events::new(operator.client.clone()),
             children: operator.children,
@@ -75,9 +76,9 @@ impl Life {
             primary,
             default_namespace: operator.default_namespace,
             memory: Default::default(),
-            written: Default::default(),
+            resources: resources.clone(),
         };
-        let (resources, attempts, missed) = Default::default();
+        let (attempts, missed) = Default::default();
         Arc::new(Life { context, queue, resources, attempts, missed, _end: end.clone().drop_guard(), end })
     }
 
@@ -207,6 +208,7 @@ impl Life {
         match next {
             Next::Look(after) if cr.metadata.deletion_timestamp.is_some() => turn.again(after, Urgency::Edit),
             Next::Look(after) => turn.again(after, Urgency::Recheck),
+            Next::Soon(after) => turn.again(after, turn.urgency),
             Next::Rest => self.come_again_in_time(turn),
         }
     }

@@ -5,11 +5,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
+use kube::ResourceExt;
 use kube::runtime::watcher::Event;
 
+use crate::applyset;
 use crate::children::version;
 use crate::custom_resource::{CustomResource, Place};
 use crate::queue::Urgency;
+use crate::reconcile::FINALIZER;
 
 /// What a watch's event means.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,6 +46,16 @@ impl Resources {
     /// Whether this very one is still there.
     pub fn has(&self, cr: &CustomResource) -> bool {
         self.get(&cr.place()).is_some_and(|known| known.metadata.uid == cr.metadata.uid)
+    }
+
+    /// Takes over what our own write was answered. Where somebody else changed it as well, the watch has to tell of it.
+    pub fn learn(&self, cr: CustomResource) {
+        let mut seen = self.locked();
+        let place = cr.place();
+        let is_only_ours = seen.known.get(&place).is_some_and(|known| is_only_ours(known, &cr));
+        if is_only_ours {
+            seen.known.insert(place, Arc::new(cr));
+        }
     }
 
     pub fn note(&self, event: Event<CustomResource>) -> Vec<News> {
@@ -129,6 +142,23 @@ pub fn by_itself(cr: &CustomResource) -> Urgency {
         true => Urgency::Edit,
         false => Urgency::Install,
     }
+}
+
+/// Whether nothing but what we write differs, and this is the newer one.
+fn is_only_ours(before: &CustomResource, now: &CustomResource) -> bool {
+    let annotations = |cr: &CustomResource| {
+        let others = cr.annotations().iter().filter(|(key, _)| !key.starts_with(applyset::PREFIX));
+        others.map(|(key, value)| (key.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    let finalizers = |cr: &CustomResource| {
+        let others = cr.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER);
+        others.cloned().collect::<Vec<_>>()
+    };
+    before.metadata.uid == now.metadata.uid
+        && version(&before.metadata) < version(&now.metadata)
+        && !wants_something_else(before, now)
+        && annotations(before) == annotations(now)
+        && finalizers(before) == finalizers(now)
 }
 
 fn wants_something_else(before: &CustomResource, now: &CustomResource) -> bool {

@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::fights::Fights;
 use crate::health::Cause;
 use crate::object::ObjectId;
+use crate::release::Release;
 use crate::status::Failure;
 
 #[derive(Default)]
@@ -24,13 +25,25 @@ pub struct Remembered {
     pub asked: u32,
     pub ask_at: Option<Instant>,
     pub fights: Fights,
+    /// A revision that the status does not tell of yet.
+    pub untold: Option<Box<Untold>>,
+}
+
+pub struct Untold {
+    pub record: Release,
+    pub since: Instant,
 }
 
 impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
-        let Remembered { refused, trying, causes, asked: _, ask_at, fights } = self;
-        refused.is_none() && trying.is_none() && causes.is_empty() && ask_at.is_none() && fights.is_empty()
+        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold } = self;
+        refused.is_none()
+            && trying.is_none()
+            && causes.is_empty()
+            && ask_at.is_none()
+            && fights.is_empty()
+            && untold.is_none()
     }
 }
 

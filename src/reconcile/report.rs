@@ -7,13 +7,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::memory::Untold;
 use super::rollout::INSTALLED;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Standing, Subject};
 use crate::children::{Sight, ends_by_itself};
 use crate::health::{self, Cause, Health, State};
 use crate::object::ObjectId;
-use crate::release::{self, Own};
+use crate::release::{self, Own, Release};
 use crate::status::{self, Deployed, Failure, Report};
 
 impl Subject<'_> {
@@ -30,6 +31,11 @@ impl Subject<'_> {
         }
         let (objects, next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
         let record = standing.and_then(|standing| standing.record.as_ref());
+        if let (Some(record), None) = (record, &failure)
+            && let Some(wait) = self.put_off(record, &objects)
+        {
+            return Ok(Next::Soon(wait));
+        }
         let manifest = record.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
         let report = Report {
             generation: self.cr.metadata.generation.unwrap_or_default(),
@@ -46,12 +52,31 @@ impl Subject<'_> {
             contested: self.contested(own),
         };
         self.write_status(&report).await?;
+        self.context.memory.with(&self.owner.uid, |memory| memory.untold = None);
         // Repairs that are put off are due then, or there is less to tell.
         let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
         Ok(match (next, put_off) {
             (Next::Look(sooner), Some(later)) => Next::Look(sooner.min(later)),
             (Next::Rest, Some(later)) => Next::Look(later),
-            (next, None) => next,
+            (next, _) => next,
+        })
+    }
+
+    /// How long to wait before a new revision is told. Most objects become ready within a moment: then one status says all.
+    fn put_off(&self, record: &Release, objects: &[(ObjectId, Health)]) -> Option<Duration> {
+        const MOMENT: Duration = Duration::from_millis(150);
+        let is_on_its_way = |(_, health): &(ObjectId, Health)| health.state == State::InProgress;
+        let (settled, under_way): (Vec<_>, Vec<_>) = objects.iter().partition(|object| !is_on_its_way(object));
+        if under_way.is_empty() || settled.iter().any(|(_, health)| !health.is_ready()) {
+            return None;
+        }
+        let now = Instant::now();
+        self.context.memory.with(&self.owner.uid, |memory| {
+            let untold = memory.untold.take().filter(|untold| untold.record.revision == record.revision);
+            let since = untold.as_ref().map_or(now, |untold| untold.since);
+            let wait = (since + MOMENT).checked_duration_since(now).filter(|wait| !wait.is_zero())?;
+            memory.untold = Some(untold.unwrap_or_else(|| Box::new(Untold { record: record.clone(), since })));
+            Some(wait)
         })
     }
 
@@ -129,7 +154,7 @@ impl Subject<'_> {
             // It went in the meantime.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) || is_about_uid(&status) => Ok(()),
             Ok(cr) => {
-                self.note_write(&cr);
+                self.note_write(cr);
                 Ok(())
             }
             Err(error) => Err(ReconcileError::Write(error)),

@@ -1,6 +1,5 @@
 //! One custom resource while it is being reconciled: who it is, what its release is called, what it says about itself.
 
-use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
@@ -9,18 +8,19 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::memory::{Input, Memory};
-use super::{ReconcileError, Written, lifecycle_hooks};
+use super::{ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
 use crate::chart::reload::Live;
-use crate::children::{self, Children};
+use crate::children::Children;
 use crate::claims::Claims;
+use crate::controller::resources::Resources;
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
-use crate::queue::Turn;
+use crate::queue::{Turn, Urgency};
 use crate::release::digest::Parts;
 use crate::release::{self, History, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::lanes::Lanes;
@@ -56,7 +56,7 @@ pub struct Context {
     pub scalers: Arc<Scalers>,
     pub events: Events,
     pub memory: Memory,
-    pub written: Written,
+    pub resources: Arc<Resources>,
 }
 
 /// A custom resource and everything around it.
@@ -136,6 +136,14 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// A record that was just written, and that the status does not tell of yet.
+    pub fn untold(&self, revision: u32) -> Option<Release> {
+        self.context.memory.with(&self.owner.uid, |memory| {
+            let untold = memory.untold.as_ref().filter(|untold| untold.record.revision == revision);
+            untold.map(|untold| untold.record.clone())
+        })
+    }
+
     /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
         Ok(self.store.history(&self.namespace, &self.release).await?)
@@ -190,6 +198,7 @@ impl<'a> Subject<'a> {
             values,
             capabilities: &kinds.capabilities,
             is_upgrade: history.deployed().is_some(),
+            is_patient: self.turn.urgency != Urgency::Edit,
         };
         let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
         let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
@@ -262,24 +271,9 @@ impl<'a> Subject<'a> {
         self.context.memory.with(&self.owner.uid, |memory| memory.trying = None);
     }
 
-    /// Remembers what the custom resource became by our own write.
-    pub fn note_write(&self, cr: &CustomResource) {
-        self.context.written.note(&self.owner.uid, children::version(&cr.metadata));
-    }
-
-    /// The custom resource as it is after our own last write, which the cache may not have seen.
-    pub async fn fresh<'b>(
-        cr: &'b CustomResource,
-        context: &Context,
-        turn: &Turn,
-    ) -> Result<Option<Cow<'b, CustomResource>>, ReconcileError> {
-        let subject = Subject::of(cr, context, turn);
-        if context.written.is_seen(&subject.owner.uid, children::version(&cr.metadata)) {
-            return Ok(Some(Cow::Borrowed(cr)));
-        }
-        let api = subject.api();
-        let live = subject.calls.within(api.get_opt(&subject.owner.name)).await.map_err(ReconcileError::Write)?;
-        Ok(live.filter(|live| live.metadata.uid == cr.metadata.uid).map(Cow::Owned))
+    /// What the custom resource became by our own write: the next turn need not wait until the watch tells it.
+    pub fn note_write(&self, cr: CustomResource) {
+        self.context.resources.learn(cr);
     }
 
     /// Makes sure that the custom resource carries the finalizer and says what its release contains.
@@ -309,7 +303,7 @@ impl<'a> Subject<'a> {
         let params = PatchParams::apply(CR_MANAGER).force();
         let (api, patch) = (self.api(), Patch::Apply(patch));
         let written = self.calls.within(api.patch(&self.owner.name, &params, &patch)).await;
-        self.note_write(&written.map_err(ReconcileError::Write)?);
+        self.note_write(written.map_err(ReconcileError::Write)?);
         Ok(())
     }
 

@@ -27,7 +27,6 @@ impl Subject<'_> {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
                 self.context.memory.forget(&self.owner.uid);
-                self.context.written.forget(&self.owner.uid);
                 tracing::info!(
                     kind = self.owner.gvk.kind,
                     namespace = self.namespace,

@@ -7,7 +7,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use crate::queue::Turn;
+use crate::queue::{Turn, Urgency};
 use crate::slots::Slots;
 
 /// Most charts render within this. Who takes longer moves on if there is room.
@@ -21,13 +21,15 @@ const SLOW: usize = 4;
 #[derive(Clone)]
 pub struct Lanes {
     quick: Slots,
+    /// For edits only, so that none waits for an install to end.
+    edits: Slots,
     slow: Slots,
 }
 
 impl Lanes {
     pub fn new(processors: usize) -> Self {
         // Two at least, so that one that hangs does not stop all until it has moved.
-        Lanes { quick: Slots::new(processors.max(2)), slow: Slots::new(SLOW) }
+        Lanes { quick: Slots::new(processors.max(2)), edits: Slots::new(1), slow: Slots::new(SLOW) }
     }
 
     /// Renders when there is room. None: it was put off, and the next turn tries again.
@@ -42,7 +44,10 @@ impl Lanes {
             }
             return rendered.ok();
         }
-        let quick = self.quick.acquire(turn.urgency).await;
+        let quick = match (turn.urgency == Urgency::Edit).then(|| self.edits.try_acquire()).flatten() {
+            Some(own) => own,
+            None => self.quick.acquire(turn.urgency).await,
+        };
         if let Ok(rendered) = tokio::time::timeout(MOVE, render.as_mut()).await {
             return Some(rendered);
         }

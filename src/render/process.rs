@@ -14,12 +14,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
 /// How much of the complaints is kept. A person reads the first page.
 const KEPT_STDERR: u64 = 1024 * 1024;
+
+/// The nice value of one that is patient.
+const PATIENT: i32 = 10;
 
 /// What one run may take.
 #[derive(Clone, Copy, Debug)]
@@ -27,12 +30,14 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes on standard output.
     pub output: u64,
+    /// Nobody waits for it: it gives way to others that want the processor.
+    pub is_patient: bool,
 }
 
 impl Default for Limits {
     /// No chart that we know takes a tenth of either.
     fn default() -> Self {
-        Limits { time: Duration::from_secs(60), output: 64 * 1024 * 1024 }
+        Limits { time: Duration::from_secs(60), output: 64 * 1024 * 1024, is_patient: false }
     }
 }
 
@@ -55,7 +60,7 @@ pub enum ProcessError {
 
 /// Runs `program` with `home` as its only directory and waits for its end.
 pub async fn run(program: &Path, home: &Path, args: &[OsString], limits: Limits) -> Result<Ended, ProcessError> {
-    let mut running = Running::start(program, home, args)?;
+    let mut running = Running::start(program, home, args, limits.is_patient)?;
     tokio::time::timeout(limits.time, running.finish(limits.output)).await.unwrap_or(Err(ProcessError::TimeLimit))
 }
 
@@ -67,7 +72,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(program: &Path, home: &Path, args: &[OsString]) -> Result<Self, ProcessError> {
+    fn start(program: &Path, home: &Path, args: &[OsString], is_patient: bool) -> Result<Self, ProcessError> {
         let dir = |name: &str| home.join(name);
         let child = Command::new(program)
             .args(args)
@@ -77,6 +82,8 @@ impl Running {
             .env("HELM_CONFIG_HOME", dir("config"))
             .env("HELM_DATA_HOME", dir("data"))
             .env("HELM_NO_PLUGINS", "1")
+            // A render ends before its garbage matters; collecting it takes a third of its time.
+            .env("GOGC", "400")
             .current_dir(home)
             .process_group(0)
             .kill_on_drop(true)
@@ -86,6 +93,10 @@ impl Running {
             .spawn()
             .map_err(ProcessError::Spawn)?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        if is_patient {
+            // Where that is not allowed, it competes with the others.
+            let _ = setpriority_process(id, PATIENT);
+        }
         Ok(Running { group: Group(id), child })
     }
 
