@@ -78,7 +78,9 @@ async fn a_crd_that_is_made_again_with_another_scope_is_served_again() {
 async fn an_operator_that_may_not_watch_definitions_notices_too() {
     let project = Project::of_objects().await;
     let (name, user) = (project.user(), project.user());
-    let rules = json!([{"apiGroups": [project.resource.group], "resources": ["*"], "verbs": ["*"]}]);
+    let rules = json!([
+        {"apiGroups": [project.resource.group], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}]);
     let (rbac, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     project
         .create(json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}))

@@ -584,11 +584,29 @@ impl Operator {
     }
 }
 
+/// The processes that another one started.
+fn children_of(parent: u32) -> Vec<rustix::process::Pid> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let ids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |id: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // The name, in brackets, may hold anything.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.nth(1) == Some(&parent.to_string())
+    };
+    ids.filter(is_child).filter_map(rustix::process::Pid::from_raw).collect()
+}
+
 impl Drop for Operator {
     fn drop(&mut self) {
+        let helms = children_of(self.process.id());
         // It may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
+        // Nobody is left to end a helm that hangs. Each leads a group of its own.
+        for helm in helms {
+            let _ = rustix::process::kill_process_group(helm, rustix::process::Signal::KILL);
+        }
         if std::thread::panicking() {
             eprintln!("the operator's log:\n{}", self.log());
         }

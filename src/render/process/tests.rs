@@ -130,8 +130,17 @@ async fn the_programs_environment_is_only_what_is_given() {
     let script = Script::new("env");
     let text = String::from_utf8(script.run(Limits::default()).await.unwrap().stdout).unwrap();
     // The last three are the shell's own.
-    let expected =
-        ["HOME", "HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HELM_NO_PLUGINS", "PWD", "SHLVL", "_"];
+    let expected = [
+        "HOME",
+        "HELM_CACHE_HOME",
+        "HELM_CONFIG_HOME",
+        "HELM_DATA_HOME",
+        "HELM_NO_PLUGINS",
+        "GOGC",
+        "PWD",
+        "SHLVL",
+        "_",
+    ];
     let names = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
     assert_eq!(names.filter(|name| !expected.contains(name)).collect::<Vec<_>>(), [""; 0]);
 }
