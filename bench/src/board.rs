@@ -3,6 +3,7 @@
 //! Latencies are measured against this board. The watches are open before anything is measured, so nothing is polled.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -113,25 +114,40 @@ impl Board {
 
 /// Follows the cluster until it is dropped.
 pub struct Watches {
+    client: Client,
+    prefix: &'static str,
+    tell: watch::Sender<Board>,
     board: watch::Receiver<Board>,
-    _tasks: JoinSet<()>,
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl Watches {
-    /// Follows the objects of namespaces whose name begins with `prefix`.
+    /// Follows the custom resources in namespaces whose name begins with `prefix`.
     ///
     /// # Errors
     /// The API server does not answer.
     pub async fn open(client: &Client, prefix: &'static str) -> Result<Self> {
         let (tell, board) = watch::channel(Board::default());
-        let mut tasks = JoinSet::new();
-        for kind in CHILDREN.into_iter().chain([Kind::Web]) {
-            tasks.spawn(follow(client.clone(), kind, prefix, tell.clone()));
-        }
-        let watches = Watches { board, _tasks: tasks };
-        let all = CHILDREN.len() + 1;
-        watches.until(Duration::from_secs(60), "the watches to open", |board| board.lists >= all).await?;
+        let watches = Watches { client: client.clone(), prefix, tell, board, tasks: Mutex::default() };
+        watches.follow(&[Kind::Web]).await?;
         Ok(watches)
+    }
+
+    /// Follows their objects too. During the install nobody does, since that would be part of the load.
+    ///
+    /// # Errors
+    /// The API server does not answer.
+    pub async fn follow_objects(&self) -> Result<()> {
+        self.follow(&CHILDREN).await
+    }
+
+    async fn follow(&self, kinds: &[Kind]) -> Result<()> {
+        let all = self.now().lists + kinds.len();
+        for kind in kinds {
+            let task = follow(self.client.clone(), *kind, self.prefix, self.tell.clone());
+            self.tasks.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).spawn(task);
+        }
+        self.until(Duration::from_secs(120), "the watches to open", |board| board.lists >= all).await
     }
 
     /// Waits for a state of the board.

@@ -118,7 +118,7 @@ impl Scene<'_> {
             anyhow::Ok(begin.clock.elapsed())
         };
         let deployed = async {
-            let all = self.watches.until(self.options.patience(), "the install", |it| it.deployed == n && it.has(n));
+            let all = self.watches.until(self.options.patience(), "the install", |it| it.deployed == n);
             all.await?;
             anyhow::Ok(begin.clock.elapsed())
         };
@@ -128,6 +128,9 @@ impl Scene<'_> {
         let settled = self.settle(meter).await?;
         let last = settled.map(|at| at.duration_since(begin.at).unsigned_abs()).unwrap_or_default();
         let cost = meter.end(operator, &begin)?;
+        // Deployed means that all objects exist; that is looked at, but not while the time runs.
+        self.watches.follow_objects().await?;
+        self.watches.until(SERVED, "all objects to be there", |board| board.has(n)).await?;
         Ok(Install {
             deployed_seconds: seconds(deployed),
             ready_seconds: seconds(ready),

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::process;
 
-const TICK: Duration = Duration::from_millis(10);
+const TICK: Duration = Duration::from_millis(20);
 /// Memory changes more slowly than processes come and go.
 const TICKS_PER_MEMORY: u32 = 10;
 
