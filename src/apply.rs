@@ -108,7 +108,7 @@ impl Progress {
         let mut applied = Applied::new(planned.object.id(), object.metadata.uid.clone());
         let value = serde_json::to_value(&object).unwrap_or(Value::Null);
         let annotation = |key: &str| object.metadata.annotations.as_ref()?.get(key);
-        applied.wants_replicas = planned.wants_replicas;
+        (applied.wants_replicas, applied.replicas_left) = (planned.wants_replicas, planned.replicas_left);
         applied.is_left_alone = annotation(drift::DRIFT).is_some_and(|drift| drift == "ignore");
         applied.overruled = drift::overruled(planned.object.value(), &value);
         self.applied.push(applied);

@@ -6,7 +6,7 @@
 
 mod table;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{Stream, StreamExt, TryStreamExt, pin_mut};
@@ -17,7 +17,7 @@ use kube::core::ObjectMeta;
 use kube::discovery::ApiResource;
 use kube::runtime::watcher;
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::custom_resource::{CustomResource, Place};
 use crate::discovery::Kind;
@@ -92,7 +92,8 @@ type Tables = Mutex<HashMap<(String, String), Table>>;
 pub struct Children {
     client: Client,
     shared: Arc<Shared>,
-    started: Mutex<HashSet<(String, String)>>,
+    /// By group and kind: the version, and what ends the watch.
+    started: Mutex<HashMap<(String, String), (String, DropGuard)>>,
     stop: CancellationToken,
 }
 
@@ -113,8 +114,12 @@ impl Children {
         for kind in kinds {
             let resource = &kind.resource;
             let key = (resource.group.clone(), resource.kind.clone());
-            if locked(&self.started).insert(key) {
-                tokio::spawn(self.watch_one(resource.clone()));
+            let mut started = locked(&self.started);
+            // A version that is not served any more would never be heard of again.
+            if started.get(&key).is_none_or(|(version, _)| *version != resource.version) {
+                let end = self.stop.child_token();
+                tokio::spawn(self.watch_one(resource.clone(), end.clone()));
+                started.insert(key, (resource.version.clone(), end.drop_guard()));
             }
         }
     }
@@ -133,7 +138,13 @@ impl Children {
     /// Whether the watch of an object's kind has been started and will tell about the object soon.
     pub fn is_catching_up(&self, key: &ObjectKey) -> bool {
         let kind = (key.group.clone(), key.kind.clone());
-        self.sight(key) == Sight::Unknown && locked(&self.started).contains(&kind)
+        self.sight(key) == Sight::Unknown && locked(&self.started).contains_key(&kind) && !self.is_blind(key)
+    }
+
+    /// Whether the API server refuses the watch of an object's kind.
+    pub fn is_blind(&self, key: &ObjectKey) -> bool {
+        let tables = locked(&self.shared.tables);
+        tables.get(&(key.group.clone(), key.kind.clone())).is_some_and(|table| table.is_blind)
     }
 
     /// Takes over what an apply was answered: the watch would say the same a moment later.
@@ -151,9 +162,9 @@ impl Children {
     }
 
     /// Whether the watch sees this very object with the marks of this custom resource.
-    pub fn belongs_to(&self, id: &ObjectId, uid: &str, cr: &CustomResource) -> bool {
+    pub fn belongs_to(&self, id: &ObjectId, uid: &str, kind: &Kind, cr: &CustomResource) -> bool {
         let Sight::Present(seen) = self.sight(&id.key()) else { return false };
-        &*seen.uid == uid && seen.parent.is_some_and(|parent| parent.place == cr.place())
+        &*seen.uid == uid && seen.parent.is_some() && seen.parent == self.shared.listeners.parent_of(kind, &cr.place())
     }
 
     /// Whether an object is as the record says it was left.
@@ -185,6 +196,12 @@ impl Children {
         }
     }
 
+    /// Drops what only a custom resource that is gone could want to know.
+    pub fn forget(&self, kind: &Kind, place: &Place) {
+        let Some(gone) = self.shared.listeners.parent_of(kind, place) else { return };
+        locked(&self.shared.tables).values_mut().for_each(|table| table.forget(&gone));
+    }
+
     /// Has all look at their objects.
     pub fn wake_all(&self) {
         self.shared.listeners.tell_all(Urgency::Recheck);
@@ -202,8 +219,8 @@ impl Children {
         table.is_some_and(|table| table.was_cut_short(&place_of(key)))
     }
 
-    fn watch_one(&self, resource: ApiResource) -> impl Future<Output = ()> + use<> {
-        let (client, stop, shared) = (self.client.clone(), self.stop.clone(), self.shared.clone());
+    fn watch_one(&self, resource: ApiResource, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+        let (client, shared) = (self.client.clone(), self.shared.clone());
         async move {
             if is_without_health(&resource.group, &resource.kind) {
                 let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
@@ -235,6 +252,9 @@ async fn follow(
             Ok(Some(change)) => shared.note(resource, change),
             Ok(None) => break,
             Err(error) => {
+                if matches!(watching::code(&error), Some(403 | 404)) {
+                    shared.is_refused(resource);
+                }
                 let words = watching::words(&error);
                 tracing::warn!(kind = resource.kind, "the watch broke; trying again: {words}");
             }
@@ -243,6 +263,15 @@ async fn follow(
 }
 
 impl Shared {
+    /// Whoever waits for this watch has to be told that it will not tell.
+    fn is_refused(&self, resource: &ApiResource) {
+        let key = (resource.group.clone(), resource.kind.clone());
+        let was_blind = std::mem::replace(&mut locked(&self.tables).entry(key).or_default().is_blind, true);
+        if !was_blind {
+            self.listeners.tell_all(Urgency::Recheck);
+        }
+    }
+
     fn note(&self, resource: &ApiResource, change: Change) {
         let news = {
             let mut tables = locked(&self.tables);
@@ -310,6 +339,7 @@ impl Shared {
         let uid = metadata.uid.as_deref().unwrap_or_default();
         let mut seen = Seen::new(uid, version(metadata), mark, health, parent);
         seen.life = match metadata.deletion_timestamp {
+            _ if !is_meant_to_end(group, kind) => Life::Lasting,
             _ if is_finished => Life::Finished,
             Some(_) => Life::CutShort,
             None => Life::Running,
@@ -349,7 +379,11 @@ pub fn version(metadata: &ObjectMeta) -> u64 {
 
 /// Jobs, and pods that nobody manages.
 pub fn ends_by_itself(id: &ObjectId) -> bool {
-    matches!((id.group.as_str(), id.kind.as_str()), ("batch", "Job") | ("", "Pod"))
+    is_meant_to_end(&id.group, &id.kind)
+}
+
+fn is_meant_to_end(group: &str, kind: &str) -> bool {
+    matches!((group, kind), ("batch", "Job") | ("", "Pod"))
 }
 
 fn place_of(key: &ObjectKey) -> Place {

@@ -95,10 +95,19 @@ pub enum Verdict {
 /// What there is to say about an object's replicas.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Replicas {
-    /// The chart gives a number. It may not be ours now, because an autoscaler had it at the apply.
+    /// The chart gives a number.
     pub wanted: bool,
+    /// The last apply left the number to an autoscaler.
+    pub left: bool,
     /// An autoscaler decides.
     pub scaled: bool,
+}
+
+impl Replicas {
+    /// Whether the chart's number should be there and is not.
+    fn are_lost(self, live: &Mark) -> bool {
+        self.wanted && !self.scaled && (self.left || !live.replicas)
+    }
 }
 
 /// Compares what was recorded with what is there. An autoscaler's replicas are not ours to judge.
@@ -108,7 +117,7 @@ pub fn compare(recorded: Option<&Mark>, live: Option<&Mark>, replicas: Replicas)
     if recorded.rules != live.rules {
         return Verdict::Unsure;
     }
-    if recorded.hash != live.hash || (replicas.wanted && !live.replicas && !replicas.scaled) {
+    if recorded.hash != live.hash || replicas.are_lost(live) {
         return Verdict::Changed;
     }
     match recorded.at == live.at {
@@ -147,9 +156,16 @@ mod tests {
     #[test]
     fn replicas_are_a_change_unless_an_autoscaler_has_them() {
         let (ours, lost) = (mark(1, 10, true), mark(1, 12, false));
-        let compare = |mark, scaled| super::compare(Some(mark), Some(&lost), Replicas { wanted: true, scaled });
+        let compare =
+            |mark, scaled| super::compare(Some(mark), Some(&lost), Replicas { wanted: true, scaled, left: false });
         assert_eq!((compare(&ours, false), compare(&ours, true)), (Verdict::Changed, Verdict::Same));
         assert_eq!(compare(&lost, false), Verdict::Changed, "an autoscaler had them, and is gone");
+        let left = Replicas { wanted: true, scaled: false, left: true };
+        assert_eq!(
+            super::compare(Some(&ours), Some(&ours), left),
+            Verdict::Changed,
+            "ours in name, but not the chart's"
+        );
     }
 
     #[test]

@@ -102,6 +102,12 @@ impl Listeners {
             .find_map(|(kind, listener)| Some(Parent { kind, place: place(metadata, &listener.kind)? }))
     }
 
+    /// A custom resource, as the parent of its objects.
+    pub fn parent_of(&self, kind: &Kind, place: &Place) -> Option<Parent> {
+        let number = self.read().iter().position(|listener| is_same_kind(&listener.kind, kind))?;
+        Some(Parent { kind: number, place: place.clone() })
+    }
+
     pub fn tell(&self, parent: &Parent, urgency: Urgency) {
         if let Some(listener) = self.read().get(parent.kind).filter(|listener| listener.cares) {
             listener.queue.tell(parent.place.clone(), urgency);

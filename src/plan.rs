@@ -53,6 +53,8 @@ pub struct Planned {
     pub judged: Judged,
     /// It has a number of replicas in the chart.
     pub wants_replicas: bool,
+    /// That number was left to an autoscaler.
+    pub replicas_left: bool,
     /// An autoscaler of the same release will decide how many replicas it has.
     pub is_scaled: bool,
     /// It is in the cluster just so, and need not be applied.
@@ -60,9 +62,9 @@ pub struct Planned {
 }
 
 impl Planned {
-    fn new(object: Object, kind: Kind, judged: Judged) -> Self {
+    pub(crate) fn new(object: Object, kind: Kind, judged: Judged) -> Self {
         let wants_replicas = object.value().pointer("/spec/replicas").is_some();
-        Planned { object, kind, judged, wants_replicas, is_scaled: false, is_settled: false }
+        Planned { object, kind, judged, wants_replicas, replicas_left: false, is_scaled: false, is_settled: false }
     }
 }
 

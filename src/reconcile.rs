@@ -28,7 +28,7 @@ use crate::manifest::{self, ManifestError, Rendered};
 use crate::plan::PlanError;
 use crate::preflight::Rejected;
 use crate::prune::PruneError;
-use crate::queue::Turn;
+use crate::queue::{Turn, Urgency};
 use crate::release::{History, Own, Release, Revisions, Status, StoreError, Summary};
 use crate::render::RenderError;
 use crate::status::{Failure, Stage};
@@ -144,6 +144,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         return Box::pin(subject.uninstall()).await;
     }
     let mut known = Revisions::default();
+    subject.forget_attempt();
     let result = deploy(&subject, &mut known).await;
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
         let stage = if known.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
@@ -151,11 +152,14 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         subject.remember(error, &failure);
         let standing = match known.latest().filter(|latest| latest.status == Status::Deployed) {
             // The new spec was refused before anything changed: the last good release is still kept in order.
-            Some(latest) => keep_in_order(&subject, latest).await.ok(),
-            None => None,
+            Some(latest) if !subject.was_looked_after() => keep_in_order(&subject, latest).await.ok(),
+            _ => None,
         };
         let standing = standing.or_else(|| known.deployed().map(Standing::from));
-        subject.report(standing.as_ref(), Some(failure)).await?;
+        // The error decides when it is tried again. What is put off beside it has a time of its own.
+        if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_ref(), Some(failure)).await? {
+            turn.again(after, Urgency::Recheck);
+        }
     }
     let standing = result?;
     subject.forget_attempt();
@@ -196,10 +200,17 @@ async fn catch_up(
     digest: String,
 ) -> Result<Standing, ReconcileError> {
     subject.check_known_refusal(&digest).await?;
-    let history = match history {
-        Some(history) => history,
-        None if known.is_empty() && subject.is_new() => History::default(),
-        None => subject.history().await?,
+    let is_upgrade = known.deployed().is_some();
+    let (history, rendered) = match history {
+        None if known.is_empty() && subject.is_new() => (History::default(), None),
+        // Nothing that is known could be used again, so nobody waits for the records before helm starts.
+        None if !known.has(&digest) => {
+            let (history, rendered) =
+                tokio::join!(subject.history(), subject.render(chart, values, &digest, is_upgrade));
+            (history?, Some(rendered))
+        }
+        None => (subject.history().await?, None),
+        Some(history) => (history, None),
     };
     *known = Revisions::of(&history);
     subject.check_owner(known)?;
@@ -208,7 +219,10 @@ async fn catch_up(
         Some(Err(ReconcileError::Plan(PlanError::UnknownKind { .. }))) | None => {}
         Some(result) => return result,
     }
-    let rendered = subject.render(chart, values, &digest, &history).await?;
+    let rendered = match rendered {
+        Some(rendered) => rendered?,
+        None => subject.render(chart, values, &digest, known.deployed().is_some()).await?,
+    };
     let draft = subject.draft(chart, values, digest, &rendered, &history);
     Ok(subject.roll_out(draft, rendered, &history).await?.into())
 }

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -13,6 +14,7 @@ use kube::api::Api;
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt};
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::children::Children;
@@ -21,12 +23,16 @@ use crate::object::{Object, ObjectKey, split_api_version};
 use crate::release::Applied;
 use crate::watching;
 
+/// How long a list of autoscalers is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Namespace and name of an autoscaler.
 type Place = (Option<String>, String);
 
 pub struct Scalers {
     client: Client,
     table: Arc<Mutex<Table>>,
+    synced: watch::Sender<bool>,
     started: AtomicBool,
     stop: CancellationToken,
 }
@@ -41,15 +47,30 @@ struct Table {
 
 impl Scalers {
     pub fn new(client: Client, stop: CancellationToken) -> Self {
-        Scalers { client, table: Arc::default(), started: AtomicBool::new(false), stop }
+        Scalers {
+            client,
+            table: Arc::default(),
+            synced: watch::Sender::new(false),
+            started: AtomicBool::new(false),
+            stop,
+        }
     }
 
     /// Starts the watch, if it does not run yet. Whose replicas may be judged anew is told through `children`.
     pub fn start(&self, children: &Arc<Children>) {
         if !self.started.swap(true, Ordering::Relaxed) {
             let api = Api::<HorizontalPodAutoscaler>::all(self.client.clone());
-            tokio::spawn(follow(api, self.table.clone(), children.clone(), self.stop.clone()));
+            let told = Told { table: self.table.clone(), synced: self.synced.clone(), children: children.clone() };
+            tokio::spawn(follow(api, told, self.stop.clone()));
         }
+    }
+
+    /// Starts the watch, and returns once it knows all autoscalers, or that it may not know them.
+    pub async fn ready(&self, children: &Arc<Children>) {
+        self.start(children);
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as `self`, so there is no error. Who waited in vain leaves the replicas alone.
+        let _ = tokio::time::timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
     }
 
     /// Whether an autoscaler targets an object. As long as nobody knows, its replicas are left alone.
@@ -59,7 +80,11 @@ impl Scalers {
 
     /// What there is to say about the replicas of an object that was applied.
     pub fn replicas(&self, applied: &Applied) -> Replicas {
-        Replicas { wanted: applied.wants_replicas, scaled: self.governs(&applied.id.key()) }
+        Replicas {
+            wanted: applied.wants_replicas,
+            left: applied.replicas_left,
+            scaled: self.governs(&applied.id.key()),
+        }
     }
 
     /// The same, once these autoscalers are gone.
@@ -76,12 +101,33 @@ impl Scalers {
     }
 }
 
-async fn follow(
-    api: Api<HorizontalPodAutoscaler>,
+/// What the watch tells.
+struct Told {
     table: Arc<Mutex<Table>>,
+    synced: watch::Sender<bool>,
     children: Arc<Children>,
-    stop: CancellationToken,
-) {
+}
+
+impl Told {
+    fn note(&self, event: watcher::Event<HorizontalPodAutoscaler>) {
+        let is_list = matches!(event, watcher::Event::InitDone);
+        let news = locked(&self.table).note(event);
+        news.iter().for_each(|target| self.children.wake(target));
+        if is_list {
+            self.is_synced();
+        }
+    }
+
+    /// From now on replicas can be judged.
+    fn is_synced(&self) {
+        locked(&self.table).synced = true;
+        if !self.synced.send_replace(true) {
+            self.children.wake_all();
+        }
+    }
+}
+
+async fn follow(api: Api<HorizontalPodAutoscaler>, told: Told, stop: CancellationToken) {
     let events = watching::events(api, None).take_until(stop.cancelled());
     pin_mut!(events);
     let mut is_quiet = false;
@@ -89,22 +135,19 @@ async fn follow(
         match events.try_next().await {
             Ok(Some(event)) => {
                 is_quiet = false;
-                let was_synced = is_synced(&table);
-                let news = locked(&table).note(event);
-                news.iter().for_each(|target| children.wake(target));
-                if !was_synced && is_synced(&table) {
-                    children.wake_all();
-                }
+                told.note(event);
             }
             Ok(None) => break,
             Err(error) => {
                 if !std::mem::replace(&mut is_quiet, true) {
                     let words = watching::words(&error);
-                    tracing::warn!("cannot watch HorizontalPodAutoscalers, so replicas are set as charts say: {words}");
+                    tracing::warn!(
+                        "cannot watch HorizontalPodAutoscalers; without the right to, replicas are set as charts say: {words}"
+                    );
                 }
-                // Without the right to look, there is nothing to wait for.
-                if !std::mem::replace(&mut locked(&table).synced, true) {
-                    children.wake_all();
+                // Without the right to look, there is nothing to wait for. Anything else passes.
+                if matches!(watching::code(&error), Some(403 | 404)) {
+                    told.is_synced();
                 }
             }
         }
@@ -187,10 +230,6 @@ pub fn target_of(object: &Object) -> Option<ObjectKey> {
         namespace: object.namespace().map(str::to_owned),
         name: text("name").to_owned(),
     })
-}
-
-fn is_synced(table: &Mutex<Table>) -> bool {
-    locked(table).synced
 }
 
 /// A poisoned lock still holds targets.

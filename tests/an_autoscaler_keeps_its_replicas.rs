@@ -52,13 +52,15 @@ async fn enabling_autoscaling_on_five_never_passes_through_one() {
     let _operator = project.run();
     project.apply("web", json!({"objects": [deployment(Some(5), "one")]})).await;
     project.deployed("web").await;
+    let (begun, has_begun) = tokio::sync::oneshot::channel();
     let seen = tokio::spawn({
         let changes = watcher(deployments(&project), watcher::Config::default()).applied_objects();
         async move {
-            let mut seen = vec![];
+            let (mut seen, mut begun) = (vec![], Some(begun));
             pin_mut!(changes);
             while let Some(Ok(deployment)) = changes.next().await {
                 seen.extend(deployment.spec.and_then(|spec| spec.replicas));
+                begun.take().map(|begun| begun.send(()));
                 if seen.last() == Some(&7) {
                     return seen;
                 }
@@ -66,6 +68,7 @@ async fn enabling_autoscaling_on_five_never_passes_through_one() {
             seen
         }
     });
+    has_begun.await.expect("the watch sees five");
     // As the usual chart does it: with autoscaling there is no number in the Deployment.
     project.apply("web", json!({"objects": [deployment(None, "one"), scaler(7)]})).await;
     let seen = tokio::time::timeout(Duration::from_secs(60), seen).await.expect("it is scaled").expect("a watch");

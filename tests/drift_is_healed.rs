@@ -368,3 +368,44 @@ async fn a_policy_that_overrules_the_chart_is_named() {
         api.delete(&name, &Default::default()).await.expect("it is deleted");
     }
 }
+
+#[tokio::test]
+async fn a_kind_without_watches_beside_one_with_them_tells_no_nonsense() {
+    let project = Project::of_objects().await;
+    let other = project.with_kind("Quiet").await;
+    let group = &project.resource.group;
+    let entry =
+        |kind: &str, more: &str| format!("- {{group: {group}, version: v1, kind: {kind}, chart: charts/app{more}}}\n");
+    project.file("watches.yaml", &(entry("App", "") + &entry("Quiet", ", watchDependentResources: false")));
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.condition("web", "Ready", "True").await;
+    let quiets: Api<DynamicObject> = Api::namespaced_with(project.client.clone(), &project.namespace, &other);
+    let mut quiet = DynamicObject::new("quiet", &other);
+    quiet.data = json!({"spec": {"objects": [config("quiet", "blue")]}});
+    quiets.create(&PostParams::default(), &quiet).await.expect("it is made");
+    until("it says that it is ready", async || {
+        let conditions = value(&quiets, "quiet", "/status/conditions").await;
+        let mut conditions = conditions.as_array().into_iter().flatten();
+        conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_put_off_in_a_fight_is_repaired_although_a_new_spec_is_refused() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.deployed("web").await;
+    project.apply("web", json!({"objects": [{"kind": "nothing"}]})).await;
+    project.condition("web", "ReleaseFailed", "True").await;
+    let configs = project.configs();
+    for _ in 0..5 {
+        edit(&configs, "web", json!({"data": {"colour": "red"}})).await;
+        becomes(&configs, "web", "/data/colour", json!("blue")).await;
+    }
+    // This one has to wait, and nobody asks for it any more.
+    edit(&configs, "web", json!({"data": {"colour": "red"}})).await;
+    becomes(&configs, "web", "/data/colour", json!("blue")).await;
+}

@@ -156,7 +156,7 @@ fn install(report: &Report) -> Vec<Line> {
     let none = || Target::None;
     let mut lines = vec![
         Line::new("install", "until all are created", it.creating_seconds, "s", none()),
-        Line::new("", "until all are deployed and all objects exist", it.deployed_seconds, "s", none()),
+        Line::new("", "until all are deployed", it.deployed_seconds, "s", none()),
     ];
     if let Some(floor) = report.floor.as_ref().filter(|floor| floor.sum_seconds > 0.0) {
         let ratio = it.deployed_seconds / floor.sum_seconds;

@@ -14,13 +14,14 @@ use crate::plan::Planned;
 
 const MANAGER: &str = "chartwright-repair";
 
-/// Pointers to the lists that an apply was refused for.
-pub fn lists(error: &ApplyError) -> Vec<String> {
+/// Pointers to the lists that an apply was refused for. Lists inside of lists are not mended: others may have items beside.
+pub fn lists(error: &ApplyError, planned: &Planned) -> Vec<String> {
     let ApplyError::Refused { error: Error::Api(status), .. } = error else { return vec![] };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut lists: Vec<String> = causes
-        .filter(|cause| cause.reason == "FieldValueDuplicate")
+        .filter(|cause| cause.reason == "FieldValueDuplicate" && cause.field.matches('[').count() == 1)
         .filter_map(|cause| Some(format!("/{}", cause.field.split_once('[')?.0.replace('.', "/"))))
+        .filter(|list| planned.object.value().pointer(list).is_some_and(Value::is_array))
         .collect();
     lists.sort();
     lists.dedup();
@@ -36,13 +37,37 @@ pub async fn apply(planned: &Planned, lists: &[String], calls: &Calls) -> Result
         set(&mut patch, pointer, planned.object.value().pointer(pointer).cloned().unwrap_or(Value::Null));
     }
     calls.merge_as(MANAGER, &planned.kind, &id, &patch).await.map_err(refused)?;
-    let mut object = calls.apply(planned).await.map_err(refused)?;
-    if let Some(patch) = without_trace(&object.metadata) {
-        object = calls.merge_as(MANAGER, &planned.kind, &id, &patch).await.map_err(refused)?;
-    }
+    let object = calls.apply(planned).await.map_err(refused)?;
     let mut progress = Progress::default();
     progress.note(planned, object);
+    clean(planned, &mut progress, calls).await?;
     Ok(progress)
+}
+
+/// Whether an earlier repair got no further than its first write.
+pub fn has_trace(metadata: &ObjectMeta) -> bool {
+    without_trace(metadata).is_some()
+}
+
+/// Takes the trace out of what was just applied. Somebody may write the object meanwhile, its status for example.
+pub async fn clean(planned: &Planned, progress: &mut Progress, calls: &Calls) -> Result<(), ApplyError> {
+    const TRIES: usize = 5;
+    let refused = |error| ApplyError::refused(planned, error);
+    let id = planned.object.id();
+    for _ in 0..TRIES {
+        let Some(live) = calls.get(&planned.kind, &id).await.map_err(refused)? else { return Ok(()) };
+        let Some(patch) = without_trace(&live.metadata) else { return Ok(()) };
+        match calls.merge_as(MANAGER, &planned.kind, &id, &patch).await {
+            Ok(object) => {
+                *progress = Progress { stopped_by: progress.stopped_by.take(), ..Progress::default() };
+                progress.note(planned, object);
+                return Ok(());
+            }
+            Err(Error::Api(status)) if status.code == 409 => {}
+            Err(error) => return Err(refused(error)),
+        }
+    }
+    Ok(())
 }
 
 fn set(patch: &mut Value, pointer: &str, value: Value) {
@@ -66,6 +91,7 @@ mod tests {
     fn the_list_is_read_from_the_refusal() {
         let details = json!({"causes": [
             {"reason": "FieldValueDuplicate", "field": "spec.ports[1].name", "message": "Duplicate value"},
+            {"reason": "FieldValueDuplicate", "field": "spec.ports[0].more[1]", "message": "Duplicate value"},
             {"reason": "FieldValueInvalid", "field": "spec.type", "message": "no"},
         ]});
         let status: kube::core::Status =
@@ -78,6 +104,14 @@ mod tests {
             name: "a".into(),
         };
         let error = ApplyError::Refused { id: Box::new(id), error: Error::Api(Box::new(status)) };
-        assert_eq!(lists(&error), ["/spec/ports"]);
+        let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": []}});
+        let resource = kube::discovery::ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
+        let kind = crate::discovery::Kind { resource, namespaced: true, has_status: true };
+        let planned = |object: Value| {
+            Planned::new(crate::object::Object::new(object).unwrap(), kind.clone(), crate::plan::Judged::Wholly)
+        };
+        assert_eq!(lists(&error, &planned(object.clone())), ["/spec/ports"]);
+        let without = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}});
+        assert!(lists(&error, &planned(without)).is_empty(), "a list that is not ours is left alone");
     }
 }

@@ -24,6 +24,8 @@ pub struct Seen {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
+    /// Most objects: nothing ends.
+    Lasting,
     Running,
     Finished,
     /// Somebody deletes it before it finished.
@@ -32,7 +34,7 @@ pub enum Life {
 
 impl Seen {
     pub fn new(uid: &str, version: u64, mark: Option<Mark>, health: Option<Health>, parent: Option<Parent>) -> Self {
-        Seen { uid: uid.into(), mark, health: health.map(Box::new), version, parent, life: Life::Running }
+        Seen { uid: uid.into(), mark, health: health.map(Box::new), version, parent, life: Life::Lasting }
     }
 
     pub fn health(&self) -> Health {
@@ -73,10 +75,14 @@ pub struct Table {
     seen: HashMap<Place, Seen>,
     /// Collects a new list, which replaces the old one when it is complete.
     listing: Option<HashMap<Place, Seen>>,
+    /// What an apply was answered since the list began.
+    learned: HashSet<Place>,
     /// The newest version that the watch has told of.
     newest: u64,
-    /// What was deleted before it finished.
-    cut_short: HashSet<Place>,
+    /// The watch is refused.
+    pub is_blind: bool,
+    /// What ends by itself and was deleted before it had, with its custom resource.
+    cut_short: HashMap<Place, Parent>,
 }
 
 impl Table {
@@ -84,8 +90,13 @@ impl Table {
         self.seen.get(place)
     }
 
+    /// Drops what only a custom resource that is gone could want to know.
+    pub fn forget(&mut self, gone: &Parent) {
+        self.cut_short.retain(|_, parent| parent != gone);
+    }
+
     pub fn was_cut_short(&self, place: &Place) -> bool {
-        self.cut_short.contains(place)
+        self.cut_short.contains_key(place)
     }
 
     /// Takes over what an apply was answered. What the watch knows better, an object that changed or went since then, stays as
@@ -98,24 +109,25 @@ impl Table {
         };
         if seen.version > known {
             self.cut_short.remove(&place);
+            if self.listing.is_some() {
+                self.learned.insert(place.clone());
+            }
             self.seen.insert(place, seen);
         }
     }
 
     pub fn note(&mut self, change: Change) -> News {
+        self.is_blind = false;
         match change {
             Change::ListStarts => {
                 self.listing = Some(HashMap::new());
+                self.learned.clear();
                 News::default()
             }
             Change::There(place, seen) => self.there(place, seen),
             Change::Listed(place, seen) => {
-                if let Some(listing) = &mut self.listing {
-                    listing.insert(place.clone(), seen.clone());
-                }
-                let news = self.there(place, seen);
-                // Before the first list is complete nobody knows enough to act.
-                if self.synced { news } else { News::default() }
+                self.listing.get_or_insert_default().insert(place, seen);
+                News::default()
             }
             Change::Gone(place, version) => self.gone(&place, version),
             Change::ListEnds => self.list_ends(),
@@ -147,31 +159,47 @@ impl Table {
 
     fn gone(&mut self, place: &Place, version: u64) -> News {
         self.newest = self.newest.max(version);
+        // Another one of this name may have been made since.
+        if self.seen.get(place).is_none_or(|known| known.version > version) {
+            return News::default();
+        }
         let Some(before) = self.seen.remove(place) else { return News::default() };
-        if before.life != Life::Finished {
-            self.cut_short.insert(place.clone());
+        if let (true, Some(parent)) = (matches!(before.life, Life::Running | Life::CutShort), &before.parent) {
+            self.cut_short.insert(place.clone(), parent.clone());
         }
         News { parents: before.parent.into_iter().collect(), ..News::default() }
     }
 
+    /// A list replaces everything that was known before it began, also by older versions: a cluster may have been set back.
+    /// What an apply was answered meanwhile stays.
     fn list_ends(&mut self) -> News {
-        let mut news = News { is_synced: !std::mem::replace(&mut self.synced, true), ..News::default() };
-        let Some(mut listed) = self.listing.take() else { return news };
-        let newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
-        for (place, seen) in self.seen.drain() {
-            match listed.get_mut(&place) {
-                // Learned from an answer or told of after the list was made.
-                Some(item) if item.version < seen.version => *item = seen,
-                Some(_) => {}
-                None if seen.version > newest => drop(listed.insert(place, seen)),
-                // What is missing from a new list went while nobody watched.
-                None => news.parents.extend(seen.parent),
+        let listed = self.listing.take().unwrap_or_default();
+        let before = std::mem::take(&mut self.seen);
+        let was_synced = std::mem::replace(&mut self.synced, true);
+        self.newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
+        self.seen = before.iter().filter(|(place, _)| self.learned.contains(*place)).map(own).collect();
+        let mut parents = vec![];
+        for (place, seen) in listed {
+            match before.get(&place) {
+                Some(known) if self.learned.contains(&place) && known.version > seen.version => continue,
+                Some(known) if !seen.is_news(known) => {}
+                known => parents.extend(seen.parent.clone().into_iter().chain(known.and_then(|it| it.parent.clone()))),
             }
+            self.seen.insert(place, seen);
         }
-        self.seen = listed;
-        self.newest = self.newest.max(newest);
-        news
+        let missing = before.iter().filter(|(place, _)| !self.seen.contains_key(*place));
+        parents.extend(missing.filter_map(|(_, seen)| seen.parent.clone()));
+        self.learned.clear();
+        match was_synced {
+            true => News { parents, ..News::default() },
+            // Before the first list was complete nobody knew enough to act. Now all look.
+            false => News { is_synced: true, ..News::default() },
+        }
     }
+}
+
+fn own((place, seen): (&Place, &Seen)) -> (Place, Seen) {
+    (place.clone(), seen.clone())
 }
 
 #[cfg(test)]
@@ -231,7 +259,7 @@ mod tests {
         table.note(Change::ListStarts);
         table.note(Change::Listed(place("b"), seen(20, 1)));
         let news = table.note(Change::ListEnds);
-        assert_eq!((news.parents.len(), news.is_synced), (1, false));
+        assert_eq!((news.parents.len(), news.is_synced), (2, false), "one went and one came");
         assert!(table.get(&place("a")).is_none() && table.get(&place("b")).is_some());
     }
 
@@ -241,11 +269,56 @@ mod tests {
         table.note(Change::There(place("a"), Seen { life: Life::Finished, ..seen(6, 1) }));
         table.note(Change::Gone(place("a"), 7));
         assert!(!table.was_cut_short(&place("a")));
-        table.note(Change::There(place("a"), seen(8, 1)));
+        table.note(Change::There(place("a"), Seen { life: Life::Running, ..seen(8, 1) }));
         table.note(Change::There(place("a"), Seen { life: Life::CutShort, ..seen(9, 1) }));
         // A pod that is told to end reports its end.
         table.note(Change::There(place("a"), Seen { life: Life::Finished, ..seen(10, 1) }));
         table.note(Change::Gone(place("a"), 11));
         assert!(table.was_cut_short(&place("a")));
+        table.forget(&Parent::of_test("cr"));
+        assert!(!table.was_cut_short(&place("a")));
+    }
+
+    #[test]
+    fn the_newest_of_all_is_missed_too_when_it_is_not_in_the_next_list() {
+        let mut table = synced();
+        table.note(Change::ListStarts);
+        assert_eq!(table.note(Change::ListEnds).parents, [Parent::of_test("cr")]);
+        assert!(table.get(&place("a")).is_none());
+    }
+
+    #[test]
+    fn what_is_applied_while_a_list_comes_in_stays() {
+        let mut table = synced();
+        table.note(Change::ListStarts);
+        table.note(Change::Listed(place("a"), seen(5, 1)));
+        table.learn(place("a"), seen(7, 2));
+        table.learn(place("b"), seen(8, 1));
+        assert!(table.note(Change::ListEnds).parents.is_empty());
+        assert_eq!((table.get(&place("a")), table.get(&place("b"))), (Some(&seen(7, 2)), Some(&seen(8, 1))));
+    }
+
+    #[test]
+    fn a_cluster_that_was_set_back_is_believed() {
+        let mut table = synced();
+        table.note(Change::ListStarts);
+        table.note(Change::Listed(place("a"), seen(2, 9)));
+        assert_eq!(table.note(Change::ListEnds).parents.len(), 2);
+        assert_eq!(table.get(&place("a")), Some(&seen(2, 9)));
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_one_is_not_the_end_of_its_successor() {
+        let mut table = synced();
+        table.learn(place("a"), seen(12, 1));
+        assert!(table.note(Change::Gone(place("a"), 9)).parents.is_empty());
+        assert!(table.get(&place("a")).is_some());
+    }
+
+    #[test]
+    fn what_lasts_is_just_gone() {
+        let mut table = synced();
+        table.note(Change::Gone(place("a"), 7));
+        assert!(!table.was_cut_short(&place("a")));
     }
 }

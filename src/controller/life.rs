@@ -151,6 +151,7 @@ impl Life {
             }
             News::Gone { place, uid } => {
                 self.queue.forget(&place);
+                self.context.children.forget(&self.context.primary, &place);
                 self.forget(&uid);
             }
         }

@@ -36,6 +36,8 @@ struct Seen {
     known: HashMap<Place, Arc<CustomResource>>,
     /// While a list comes in: who is in it.
     listed: Option<HashSet<Place>>,
+    /// What our own writes were answered since the list began.
+    learned: HashSet<Place>,
 }
 
 impl Resources {
@@ -54,6 +56,9 @@ impl Resources {
         let place = cr.place();
         let is_only_ours = seen.known.get(&place).is_some_and(|known| is_only_ours(known, &cr));
         if is_only_ours {
+            if seen.listed.is_some() {
+                seen.learned.insert(place.clone());
+            }
             seen.known.insert(place, Arc::new(cr));
         }
     }
@@ -73,6 +78,7 @@ impl Seen {
         match event {
             Event::Init => {
                 self.listed = Some(HashSet::new());
+                self.learned.clear();
                 vec![]
             }
             Event::InitApply(cr) => {
@@ -105,8 +111,10 @@ impl Seen {
             before = None;
             news.extend(self.lose(place.clone()));
         }
-        // A list may come from a cache that is behind.
-        if before.as_ref().is_some_and(|before| version(&before.metadata) > version(&cr.metadata)) {
+        // A list is believed, also where it is older: the cluster may have been set back. Only our own writes are newer.
+        let may_be_set_back = self.listed.is_some() && !self.learned.contains(&place);
+        let is_older = before.as_ref().is_some_and(|before| version(&before.metadata) > version(&cr.metadata));
+        if is_older && !may_be_set_back {
             return news;
         }
         if let Some(urgency) = urgency(before.as_deref(), &cr) {
@@ -224,14 +232,22 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_tells_who_went_and_is_not_believed_about_the_past() {
+    fn a_new_list_tells_who_went_and_is_believed_but_for_our_own_writes() {
         let resources = Resources::default();
         resources.note(Event::Apply(cr(5, 2, deployed(2))));
         resources.note(Event::Init);
-        assert_eq!(resources.note(Event::InitApply(cr(4, 1, deployed(1)))), []);
+        resources.learn(cr(6, 2, deployed(2)));
+        assert_eq!(resources.note(Event::InitApply(cr(5, 2, deployed(2)))), [], "it is from before our write");
         assert_eq!(resources.note(Event::InitDone), []);
         let place = Place::new(Some("a"), "web");
-        assert_eq!(resources.get(&place).unwrap().metadata.generation, Some(2));
+        assert_eq!(version(&resources.get(&place).unwrap().metadata), 6);
+        resources.note(Event::Init);
+        assert_eq!(
+            resources.note(Event::InitApply(cr(4, 1, deployed(1)))),
+            told(Edit, true),
+            "the cluster was set back"
+        );
+        assert_eq!(resources.note(Event::InitDone), []);
         resources.note(Event::Init);
         assert_eq!(resources.note(Event::InitDone), [gone("1")]);
         assert!(resources.get(&place).is_none());

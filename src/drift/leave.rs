@@ -70,11 +70,11 @@ fn settle(object: &mut Value, live: Option<&Value>, owned: &[Owned<'_>], path: &
             match (rest.is_empty(), map.get_mut(name)) {
                 (_, None) => {}
                 (false, Some(value)) => settle(value, live, &owned, rest),
-                (true, Some(value)) => match decide(value, live, &owned) {
-                    Decision::AsRendered => {}
-                    Decision::AsItIs(live) => *value = live,
-                    Decision::LeftOut => drop(map.remove(name)),
-                },
+                (true, Some(value)) => {
+                    if !keeps(value, live, &owned) {
+                        map.remove(name);
+                    }
+                }
             }
         }
         (Value::Array(items), token) => {
@@ -89,19 +89,23 @@ fn settle(object: &mut Value, live: Option<&Value>, owned: &[Owned<'_>], path: &
     }
 }
 
-enum Decision {
-    AsRendered,
-    AsItIs(Value),
-    LeftOut,
-}
-
-fn decide(rendered: &Value, live: Option<&Value>, owned: &[Owned<'_>]) -> Decision {
+/// Settles an ignored value, leaf by leaf. False: all of it is others'.
+fn keeps(rendered: &mut Value, live: Option<&Value>, owned: &[Owned<'_>]) -> bool {
+    if let (Value::Object(map), Some(live @ Value::Object(_))) = (&mut *rendered, live) {
+        let was_empty = map.is_empty();
+        map.retain(|name, value| keeps(value, live.get(name), &below(owned, &format!("f:{name}"))));
+        return was_empty || !map.is_empty();
+    }
     match live {
-        live if live == Some(rendered) => Decision::AsRendered,
-        _ if owned.iter().any(|owned| owned.is_ours) => Decision::AsRendered,
-        Some(_) if !owned.is_empty() => Decision::LeftOut,
-        Some(live) => Decision::AsItIs(live.clone()),
-        None => Decision::LeftOut,
+        // Nobody has it: the chart may have brought it just now.
+        None => true,
+        Some(live) if live == rendered => true,
+        Some(_) if owned.iter().any(|owned| owned.is_ours) => true,
+        Some(_) if !owned.is_empty() => false,
+        Some(live) => {
+            *rendered = live.clone();
+            true
+        }
     }
 }
 
@@ -166,8 +170,19 @@ mod tests {
         assert_eq!(of(&[OTHER]), json!({"spec": {"b": 1}}));
         assert_eq!(of(&[OURS]), rendered, "nobody else changed it, so the chart may");
         assert_eq!(of(&[]), json!({"spec": {"a": 2, "b": 1}}), "nobody has it: taken as it is");
-        let gone = live(json!({"b": 1}), json!({}), &[]);
-        assert_eq!(left(rendered.clone(), &gone, &["/spec/a"], false), json!({"spec": {"b": 1}}));
+        let new = live(json!({"b": 1}), json!({}), &[]);
+        assert_eq!(left(rendered.clone(), &new, &["/spec/a"], false), rendered, "the chart brings it");
+    }
+
+    #[test]
+    fn an_ignored_map_is_settled_entry_by_entry() {
+        let rendered = json!({"spec": {"map": {"ours": 1, "theirs": 1, "new": 1}}});
+        let mut cluster = live(json!({"map": {"ours": 0, "theirs": 2}}), json!({"f:map": {"f:ours": {}}}), &[OURS]);
+        let theirs = live(json!({}), json!({"f:map": {"f:theirs": {}}}), &[OTHER]);
+        let entry = theirs["metadata"]["managedFields"][0].clone();
+        cluster["metadata"]["managedFields"].as_array_mut().unwrap().push(entry);
+        let result = left(rendered, &cluster, &["/spec/map"], false);
+        assert_eq!(result, json!({"spec": {"map": {"ours": 1, "new": 1}}}));
     }
 
     #[test]

@@ -17,7 +17,8 @@ struct Fight {
     id: ObjectId,
     count: u32,
     last: Instant,
-    lost: Vec<Lost>,
+    /// None if it was gone.
+    lost: Option<Vec<Lost>>,
 }
 
 /// Repairs that nobody is made to wait for.
@@ -49,9 +50,9 @@ impl Fights {
     }
 
     /// Notes a repair, and what had to be taken back from whom.
-    pub fn note(&mut self, id: &ObjectId, lost: Vec<Lost>, now: Instant) {
+    pub fn note(&mut self, id: &ObjectId, lost: Option<Vec<Lost>>, now: Instant) {
         self.0.retain(|_, fight| !fight.is_over(now));
-        let new = || Fight { id: id.clone(), count: 0, last: now, lost: vec![] };
+        let new = || Fight { id: id.clone(), count: 0, last: now, lost: None };
         let fight = self.0.entry(id.key()).or_insert_with(new);
         fight.count = fight.count.saturating_add(1);
         fight.last = now;
@@ -59,7 +60,8 @@ impl Fights {
     }
 
     /// What is fought about, one sentence per object.
-    pub fn told(&self, now: Instant) -> Vec<String> {
+    pub fn told(&mut self, now: Instant) -> Vec<String> {
+        self.0.retain(|_, fight| !fight.is_over(now));
         let fought = self.0.values().filter(|fight| fight.count >= FREE && !fight.is_over(now));
         let mut sentences: Vec<String> = fought.map(sentence).collect();
         sentences.sort();
@@ -82,12 +84,14 @@ impl Fights {
 }
 
 fn sentence(fight: &Fight) -> String {
-    if fight.lost.is_empty() {
+    let Some(lost) = &fight.lost else {
         return format!("{} is deleted again and again; it is made again ever more seldom", fight.id);
-    }
-    let mut named: Vec<String> = fight.lost.iter().take(NAMED).map(named).collect();
-    if fight.lost.len() > NAMED {
-        named.push(format!("{} more fields", fight.lost.len() - NAMED));
+    };
+    let mut named: Vec<String> = lost.iter().take(NAMED).map(named).collect();
+    match lost.len() {
+        0 => named.push("values under the field manager `helm`, perhaps by helm itself".to_owned()),
+        count if count > NAMED => named.push(format!("{} more fields", count - NAMED)),
+        _ => {}
     }
     format!(
         "{}: somebody keeps changing what the chart sets, and it is set back ever more seldom: {}",
@@ -117,8 +121,8 @@ mod tests {
         }
     }
 
-    fn lost() -> Vec<Lost> {
-        vec![Lost { field: "spec.replicas".into(), manager: Some("scaler".into()) }]
+    fn lost() -> Option<Vec<Lost>> {
+        Some(vec![Lost { field: "spec.replicas".into(), manager: Some("scaler".into()) }])
     }
 
     #[test]
@@ -141,5 +145,7 @@ mod tests {
         assert!(fights.told(later).is_empty() && fights.wait(&key, later).is_none());
         fights.note(&id(), lost(), later);
         assert_eq!(fights.wait(&key, later), None, "it begins anew");
+        fights.told(later + Duration::from_secs(63));
+        assert!(fights.is_empty(), "what is over is not remembered");
     }
 }

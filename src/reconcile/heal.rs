@@ -28,6 +28,7 @@ impl Subject<'_> {
     /// Applies again what somebody deleted or changed, and nothing else. Returns our part of the record after that. The
     /// record itself is read only where something is to be applied.
     pub(super) async fn heal(&self, revision: u32, own: &Own) -> Result<Own, ReconcileError> {
+        self.look_after();
         let mut drifted = self.drifted(&own.objects).await?;
         let now = Instant::now();
         self.context.memory.with(&self.owner.uid, |memory| {
@@ -112,6 +113,9 @@ impl Subject<'_> {
             }
             check_claim(&id, &live.metadata, target, self.allowed())?;
         }
+        if planned.wants_replicas || planned.is_scaled {
+            self.context.scalers.ready(&self.context.children).await;
+        }
         let planned = self.left_to_others(planned, live.as_ref(), &[]);
         if let (Look::Unsure, Some(live)) = (look, &live)
             && let Some(applied) = self.is_right(&planned, live).await?
@@ -121,9 +125,9 @@ impl Subject<'_> {
         let answered = self.apply_again(planned, live.as_ref()).await?;
         let lost = match (&live, answered.answers.first()) {
             (Some(live), Some((answer, _))) => {
-                drift::lost(answer, &live.metadata, &self.context.children.rules(&id.key(), answer))
+                Some(drift::lost(answer, &live.metadata, &self.context.children.rules(&id.key(), answer)))
             }
-            _ => vec![],
+            _ => None,
         };
         match answered.applied.into_iter().next() {
             Some(applied) => Ok(Repair::Applied(applied, lost)),
@@ -141,7 +145,7 @@ impl Subject<'_> {
         let is_same = written(&answer.object) == written(live) && fields(&answer.object) == fields(live);
         let mark = self.context.children.mark(&id.key(), &live.metadata);
         let mut applied = Applied { mark, ..Applied::new(id, live.metadata.uid.clone()) };
-        applied.wants_replicas = planned.wants_replicas;
+        (applied.wants_replicas, applied.replicas_left) = (planned.wants_replicas, planned.replicas_left);
         let answered = serde_json::to_value(&answer.object).unwrap_or(Value::Null);
         applied.overruled = drift::overruled(planned.object.value(), &answered);
         Ok(is_same.then_some(applied))
@@ -152,13 +156,16 @@ impl Subject<'_> {
         let planned = &plan.apply[0];
         let mut progress = apply::apply(&plan, &Preflight::default(), &self.calls).await;
         if let (Some(error), Some(live)) = (&progress.stopped_by, live) {
-            let lists = apply::crossed::lists(error);
+            let lists = apply::crossed::lists(error, planned);
             if !lists.is_empty() {
                 progress = apply::crossed::apply(planned, &lists, &self.calls).await?;
             } else if self.may_replace(planned, live, error) {
                 let replace = live.metadata.uid.iter().map(|uid| (planned.object.id(), uid.clone())).collect();
                 progress = apply::apply(&plan, &Preflight { replace }, &self.calls).await;
             }
+        }
+        if live.is_some_and(|live| apply::crossed::has_trace(&live.metadata)) {
+            apply::crossed::clean(planned, &mut progress, &self.calls).await?;
         }
         self.learn(&mut progress);
         match progress.stopped_by.take() {
@@ -187,7 +194,10 @@ impl Subject<'_> {
         let rules = self.context.children.rules(&key, &live.metadata);
         let is_scaled = planned.is_scaled || self.context.scalers.governs_without(&key, leaving);
         let live = serde_json::to_value(live).unwrap_or(Value::Null);
+        let replicas = |planned: &Planned| planned.object.value().pointer("/spec/replicas").cloned();
+        let wanted = replicas(&planned);
         planned.object.change(|object| drift::leave(object, &live, &rules, is_scaled));
+        planned.replicas_left = planned.wants_replicas && replicas(&planned) != wanted;
         planned
     }
 
@@ -230,14 +240,16 @@ impl Subject<'_> {
 }
 
 /// What of an object somebody wrote, as opposed to what the API server counts.
-fn written(object: &DynamicObject) -> (&Value, impl PartialEq + '_) {
+fn written(object: &DynamicObject) -> (Vec<(&String, &Value)>, impl PartialEq + '_) {
     let metadata = &object.metadata;
-    (&object.data, (&metadata.labels, &metadata.annotations, &metadata.owner_references, &metadata.finalizers))
+    let parts = object.data.as_object().into_iter().flatten().filter(|(part, _)| *part != "status");
+    (parts.collect(), (&metadata.labels, &metadata.annotations, &metadata.owner_references, &metadata.finalizers))
 }
 
 /// What became of an object that seemed to have drifted.
 enum Repair {
     /// It is right after all.
     Right(Applied),
-    Applied(Applied, Vec<Lost>),
+    /// And what had to be taken back; None if it was gone.
+    Applied(Applied, Option<Vec<Lost>>),
 }

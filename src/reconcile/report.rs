@@ -99,7 +99,7 @@ impl Subject<'_> {
         let told = self.is_told(standing.revision) && observed == self.cr.metadata.generation;
         let objects = standing.own.iter().flat_map(|own| &own.objects);
         let mut keys = objects.map(|applied| applied.id.key());
-        told && keys.any(|key| self.context.children.is_catching_up(&key))
+        self.context.watch.watch_dependents && told && keys.any(|key| self.context.children.is_catching_up(&key))
     }
 
     /// Whether the last status tells of this revision. Then its notes and its manifest stay there as they are.
@@ -165,14 +165,18 @@ impl Subject<'_> {
     async fn observe(&self, objects: &[release::Applied]) -> (Vec<(ObjectId, Health)>, Next) {
         let mut healths = vec![];
         for applied in objects {
-            let health = match self.context.children.sight(&applied.id.key()) {
+            let key = applied.id.key();
+            let health = match self.context.children.sight(&key) {
+                // Others may watch the kind, but nobody corrects what this one says.
+                _ if !self.context.watch.watch_dependents => Health::new(State::Current, "Applied", "applied"),
                 Sight::Present(seen) => seen.health(),
                 Sight::Absent if ends_by_itself(&applied.id) => {
                     Health::new(State::Current, "Ended", "it ended and was cleaned up")
                 }
                 Sight::Absent => Health::not_found(),
-                Sight::Unknown if !self.context.watch.watch_dependents => {
-                    Health::new(State::Current, "Applied", "applied")
+                Sight::Unknown if self.context.children.is_blind(&key) => {
+                    let remedy = "it cannot be watched; give the operator the rights list and watch on its kind";
+                    Health::new(State::Unknown, "NotWatched", remedy)
                 }
                 Sight::Unknown => Health::new(State::InProgress, "NotSeenYet", "it was applied and not seen since"),
             };

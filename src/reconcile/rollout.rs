@@ -115,7 +115,7 @@ impl Subject<'_> {
     pub(super) fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
         |id, uid| {
             let is_recorded = recorded.iter().any(|applied| applied.uid.as_deref() == Some(uid));
-            is_recorded && self.context.children.belongs_to(id, uid, self.cr)
+            is_recorded && self.context.children.belongs_to(id, uid, &self.context.primary, self.cr)
         }
     }
 
@@ -166,7 +166,7 @@ impl Subject<'_> {
     fn is_as_left(&self, applied: &Applied) -> bool {
         let children = &self.context.children;
         let uid = applied.uid.as_deref().unwrap_or_default();
-        children.belongs_to(&applied.id, uid, self.cr)
+        children.belongs_to(&applied.id, uid, &self.context.primary, self.cr)
             && children.look(applied, &self.context.scalers) == Look::Fine
             && applied.mark.is_some()
     }
@@ -178,10 +178,12 @@ impl Subject<'_> {
         for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
             let id = planned.object.id();
             let key = id.key();
-            if planned.wants_replicas || planned.is_scaled {
-                self.context.scalers.start(&self.context.children);
-            }
             let is_there = before.iter().any(|applied| applied.uid.is_some() && applied.id.key() == key);
+            match planned.wants_replicas || planned.is_scaled {
+                true if is_there => self.context.scalers.ready(&self.context.children).await,
+                true => self.context.scalers.start(&self.context.children),
+                false => {}
+            }
             if !is_there || !self.others_may_decide(planned, &key, &leaving) {
                 continue;
             }

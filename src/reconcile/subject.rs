@@ -1,6 +1,7 @@
 //! One custom resource while it is being reconciled: who it is, what its release is called, what it says about itself.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use kube::api::{Api, Patch, PatchParams};
@@ -71,6 +72,7 @@ pub struct Subject<'a> {
     pub store: Store,
     /// Read when it is first asked for.
     status: OnceLock<Option<Value>>,
+    looked_after: AtomicBool,
 }
 
 impl<'a> Subject<'a> {
@@ -86,7 +88,18 @@ impl<'a> Subject<'a> {
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
         let status = OnceLock::new();
-        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store, status }
+        let looked_after = AtomicBool::new(false);
+        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store, status, looked_after }
+    }
+
+    /// Notes that the objects of the deployed revision are being repaired.
+    pub fn look_after(&self) {
+        self.looked_after.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether that has been tried in this turn.
+    pub fn was_looked_after(&self) -> bool {
+        self.looked_after.load(Ordering::Relaxed)
     }
 
     pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
@@ -187,7 +200,7 @@ impl<'a> Subject<'a> {
         chart: &Chart,
         values: &Values,
         digest: &str,
-        history: &History,
+        is_upgrade: bool,
     ) -> Result<Rendered, ReconcileError> {
         let kinds = self.context.kinds.for_render().await?;
         self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })?;
@@ -197,7 +210,7 @@ impl<'a> Subject<'a> {
             namespace: &self.namespace,
             values,
             capabilities: &kinds.capabilities,
-            is_upgrade: history.deployed().is_some(),
+            is_upgrade,
             is_patient: self.turn.urgency != Urgency::Edit,
         };
         let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));

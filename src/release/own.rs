@@ -61,6 +61,9 @@ pub struct Applied {
     /// The chart gives a number of replicas.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wants_replicas: bool,
+    /// An autoscaler had it at the apply, so the number of replicas is not the chart's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replicas_left: bool,
     /// What becomes of it after the apply is nobody's business.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_left_alone: bool,
@@ -71,7 +74,15 @@ pub struct Applied {
 
 impl Applied {
     pub fn new(id: ObjectId, uid: Option<String>) -> Self {
-        Applied { id, uid, mark: None, wants_replicas: false, is_left_alone: false, overruled: vec![] }
+        Applied {
+            id,
+            uid,
+            mark: None,
+            wants_replicas: false,
+            replicas_left: false,
+            is_left_alone: false,
+            overruled: vec![],
+        }
     }
 }
 

@@ -46,6 +46,11 @@ impl Revisions {
         self.0.iter().rev().find(|summary| summary.status == Status::Deployed)
     }
 
+    /// Whether a revision that is not superseded was made from this input.
+    pub fn has(&self, digest: &str) -> bool {
+        self.0.iter().any(|summary| summary.own.as_ref().is_some_and(|own| own.digest == digest))
+    }
+
     /// The latest revision and our part of it, if it is deployed and was made from this input.
     pub fn deployed_from(&self, digest: &str) -> Option<(u32, &Own)> {
         let latest = self.latest().filter(|latest| latest.status == Status::Deployed)?;
