@@ -18,6 +18,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::applyset;
+use crate::packed::Packed;
 use crate::status;
 
 /// The whole spec once more.
@@ -44,7 +45,7 @@ pub struct CustomResource {
     #[serde(default)]
     spec: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "in_short")]
-    status: Option<Box<str>>,
+    status: Option<Packed>,
 }
 
 impl CustomResource {
@@ -60,17 +61,17 @@ impl CustomResource {
 
     /// The status, with a mark in the place of the manifest. None also where it is nothing that anybody could read.
     pub fn status(&self) -> Option<Value> {
-        serde_json::from_str(self.status.as_deref()?).ok()
+        serde_json::from_slice(&self.status.as_ref()?.bytes()).ok()
     }
 }
 
-/// The status as text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
+/// The status as packed text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
 /// with the next.
-fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<str>>, D::Error> {
+fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Packed>, D::Error> {
     let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
     Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
         status::shorten(&mut status);
-        status.to_string().into()
+        Packed::new(status.to_string().as_bytes())
     }))
 }
 

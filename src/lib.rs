@@ -36,6 +36,7 @@
 //! | [`children`] | watches on what was applied |
 //! | [`listeners`] | who is told when an object changes |
 //! | [`scalers`] | which workloads an autoscaler governs |
+//! | [`packed`] | text that is held for long and read seldom |
 //! | [`names`] | names that occur many times, kept once |
 //! | [`watching`] | watches that heal by themselves |
 //! | [`definitions`] | the CustomResourceDefinitions that are there |
@@ -68,6 +69,7 @@ pub mod manifest;
 pub mod names;
 pub mod object;
 pub mod ownership;
+pub mod packed;
 pub mod plan;
 pub mod preflight;
 pub mod prune;

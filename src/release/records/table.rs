@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::packed::Packed;
 use crate::release::{Own, OwnerMark, Revisions, Status, Summary};
 
 /// Which record.
@@ -33,18 +34,18 @@ pub enum Life {
 pub enum Part {
     Foreign,
     Unreadable,
-    /// [`Own`] as it is stored: half as large as when it is read.
-    Ours(Box<[u8]>),
+    /// [`Own`] as it is stored, packed: a small part of what it takes when it is read.
+    Ours(Packed),
 }
 
 impl Part {
     pub fn of(own: &Own) -> Self {
-        Part::Ours(own.to_bytes().into())
+        Part::Ours(Packed::new(&own.to_bytes()))
     }
 
     pub fn own(&self) -> Option<Own> {
         match self {
-            Part::Ours(bytes) => Own::from_bytes(bytes).ok(),
+            Part::Ours(packed) => Own::from_bytes(&packed.bytes()).ok(),
             Part::Foreign | Part::Unreadable => None,
         }
     }
