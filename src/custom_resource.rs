@@ -182,7 +182,7 @@ mod tests {
         let cr: CustomResource = serde_json::from_str(&text.to_string()).unwrap();
         assert_eq!(cr.metadata.labels.as_ref().unwrap().keys().collect::<Vec<_>>(), [applyset::ID]);
         assert_eq!(cr.metadata.annotations.as_ref().unwrap().keys().collect::<Vec<_>>(), ["look"]);
-        assert!(cr.status.as_ref().unwrap().len() < 200);
+        assert!(cr.status.as_ref().unwrap().bytes().len() < 200);
         assert_eq!(cr.status().unwrap()["deployedRelease"]["revision"], 1);
     }
 
