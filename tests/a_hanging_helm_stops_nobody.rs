@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::harness::{Operator, Project, config, tool, until};
 
 /// A helm that does as it should, except for releases with certain names.
-fn with_strange_helm(project: &Project, marker: &str) -> Operator {
+fn with_strange_helm(project: &Project, marker: &str, limit: &'static str) -> Operator {
     let real = tool("helm4").display().to_string();
     let script = format!(
         r#"#!/bin/sh
@@ -24,7 +24,7 @@ exec {real} "$@"
     project.file("strange-helm", &script);
     let path = project.dir().join("strange-helm");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    project.launch().helm(path).args(&["--render-timeout", "2s"]).start()
+    project.launch().helm(path).args(&["--render-timeout", limit]).start()
 }
 
 /// Whether any process has this argument.
@@ -39,7 +39,7 @@ async fn a_helm_that_never_ends_is_stopped_and_others_are_deployed_meanwhile() {
     let project = Project::of_objects().await;
     // Differs from what every other test waits for.
     let marker = format!("9{}", std::process::id());
-    let operator = with_strange_helm(&project, &marker);
+    let operator = with_strange_helm(&project, &marker, "2s");
     // More than there are places for helm.
     let hanging = ["sleeps-1", "sleeps-2", "sleeps-3", "sleeps-4"];
     for name in hanging {
@@ -64,7 +64,7 @@ async fn a_helm_that_never_ends_is_stopped_and_others_are_deployed_meanwhile() {
 #[tokio::test]
 async fn a_helm_that_prints_without_end_is_stopped() {
     let project = Project::of_objects().await;
-    let _operator = with_strange_helm(&project, "1");
+    let _operator = with_strange_helm(&project, "1", "60s");
     project.apply("floods", json!({"objects": [config("floods", "blue")]})).await;
     project.apply("web", json!({"objects": [config("web", "blue")]})).await;
     let told = project.told("floods", "a failure", |status| {
