@@ -10,11 +10,12 @@ use std::time::Duration;
 use crate::queue::{Turn, Urgency};
 use crate::slots::Slots;
 
-/// Most charts render within this. Who takes longer moves on if there is room.
-const MOVE: Duration = Duration::from_millis(500);
+/// Most charts render within this, also at a low priority on a busy machine. Who takes longer moves on if there is room: not
+/// earlier, since every further process makes all others slower.
+const MOVE: Duration = Duration::from_millis(1500);
 /// Who takes longer than this takes long, also on a busy machine: without room it is put off, and the next time it starts in
 /// the slow lane.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(3);
 /// A helm process may take 100 MiB, and one in an endless loop a whole processor.
 const SLOW: usize = 4;
 
