@@ -8,20 +8,22 @@
 //! project.until("the ConfigMap is there", async || …).await;
 //! ```
 
+mod crd;
 pub mod life;
+mod operator;
 pub mod proxy;
 pub mod strange_helm;
+mod waiting;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::GroupVersionKind;
@@ -29,9 +31,10 @@ use kube::{Client, Config};
 use lab::ControlPlane;
 use serde_json::{Value, json};
 
-/// The API server's check of owner references learns of a new kind only at its next look, up to half a minute later. An
-/// administrator is not checked; an operator with limited rights has to wait for it.
-const PATIENCE: Duration = Duration::from_secs(75);
+pub use crd::{install_crd, uninstall_crd};
+pub use operator::{Launch, Operator};
+use waiting::PATIENCE;
+pub use waiting::{stays, until, until_within};
 
 /// The control plane that all tests of this run share. It ends with this process.
 pub fn control_plane() -> &'static ControlPlane {
@@ -47,32 +50,6 @@ pub async fn client() -> Client {
     let kubeconfig = kube::config::Kubeconfig::read_from(control_plane().kubeconfig()).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.expect("a configuration");
     Client::try_from(config).expect("a client")
-}
-
-/// Polls until there is an answer; fails with `what` when patience ends.
-pub async fn until<T>(what: &str, look: impl AsyncFnMut() -> Option<T>) -> T {
-    until_within(PATIENCE, what, look).await
-}
-
-pub async fn until_within<T>(patience: Duration, what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + patience;
-    loop {
-        if let Some(found) = look().await {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "waited {patience:?}, but it did not happen: {what}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
-/// What `look` sees stays the same for a while.
-pub async fn stays<T: PartialEq + std::fmt::Debug>(how_long: Duration, what: &str, mut look: impl AsyncFnMut() -> T) {
-    let first = look().await;
-    let deadline = Instant::now() + how_long;
-    while Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(look().await, first, "{what}");
-    }
 }
 
 pub fn tool(name: &str) -> PathBuf {
@@ -439,176 +416,8 @@ fn find_condition(status: &Value, kind: &str) -> Option<Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind).cloned()
 }
 
-/// Deletes a CRD and waits until it is gone.
-pub async fn uninstall_crd(client: &Client, resource: &ApiResource) {
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = format!("{}.{}", resource.plural, resource.group);
-    api.delete(&name, &DeleteParams::default()).await.expect("the CRD is deleted");
-    until("the CRD is gone", async || {
-        api.get_opt(&name).await.expect("the API server answers").is_none().then_some(())
-    })
-    .await;
-}
-
-pub async fn install_crd(client: &Client, resource: &ApiResource, scope: Scope) {
-    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let crd = json!({
-        "metadata": {"name": format!("{}.{}", resource.plural, resource.group)},
-        "spec": {
-            "group": resource.group,
-            "scope": if scope == Scope::Cluster { "Cluster" } else { "Namespaced" },
-            "names": {"kind": resource.kind, "plural": resource.plural},
-            "versions": [{
-                "name": resource.version, "served": true, "storage": true,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
-            }],
-        },
-    });
-    let crd: CustomResourceDefinition = serde_json::from_value(crd).expect("a CRD");
-    let api: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let name = crd.metadata.name.clone().expect("a name");
-    api.create(&PostParams::default(), &crd).await.expect("the CRD is created");
-    until("the CRD is established", async || {
-        let conditions = api.get(&name).await.expect("the CRD exists").status?.conditions?;
-        conditions.iter().any(|condition| condition.type_ == "Established" && condition.status == "True").then_some(())
-    })
-    .await;
-}
-
 /// Differs for every test of every run.
 fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
-/// A running operator. It ends with the test; when the test fails, its log is printed.
-pub struct Operator {
-    process: Child,
-    log: tempfile::NamedTempFile,
-}
-
-/// How an operator is started.
-pub struct Launch<'a> {
-    project: &'a Project,
-    helm: PathBuf,
-    args: Vec<&'static str>,
-    groups: Vec<&'static str>,
-    env: Vec<(&'static str, &'static str)>,
-    proxy: Option<String>,
-}
-
-impl Launch<'_> {
-    pub fn helm(self, helm: PathBuf) -> Self {
-        Launch { helm, ..self }
-    }
-
-    pub fn args(self, args: &[&'static str]) -> Self {
-        Launch { args: args.to_vec(), ..self }
-    }
-
-    /// Without an administrator's rights: it may do what the project's user is given.
-    pub fn limited(self) -> Self {
-        Launch { groups: vec!["system:authenticated"], ..self }
-    }
-
-    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
-        self
-    }
-
-    /// Reaches the API server by a connection that can be broken.
-    pub fn through(self, proxy: &proxy::Proxy) -> Self {
-        Launch { proxy: Some(proxy.address.clone()), ..self }
-    }
-
-    pub fn start(self) -> Operator {
-        let log = tempfile::NamedTempFile::new().expect("a file");
-        let file = log.reopen().expect("a file");
-        // Guarded: it must not outlive a killed test runner.
-        let process = lab::guard::command(env!("CARGO_BIN_EXE_chartwright"))
-            .expect("the lab program")
-            .arg("run")
-            .args(&self.args)
-            .env_clear()
-            .env("KUBECONFIG", self.kubeconfig())
-            .env("CHARTWRIGHT_HELM", self.helm)
-            .env("POD_NAMESPACE", &self.project.namespace)
-            .envs(self.env.iter().copied())
-            .current_dir(self.project.dir())
-            .stdin(Stdio::null())
-            .stdout(file.try_clone().expect("a file"))
-            .stderr(file)
-            .spawn()
-            .expect("the operator starts");
-        Operator { process, log }
-    }
-
-    /// The administrator's, under the name of the project's user, so that the audit log tells operators apart.
-    fn kubeconfig(&self) -> PathBuf {
-        let text = std::fs::read_to_string(control_plane().kubeconfig()).expect("a kubeconfig");
-        let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
-        let user = &mut config["users"][0]["user"];
-        (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
-        if let Some(address) = &self.proxy {
-            config["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
-        }
-        let path = self.project.dir().join("kubeconfig");
-        std::fs::write(&path, config.to_string()).expect("a file");
-        path
-    }
-}
-
-impl Operator {
-    /// Asks it to end, as Kubernetes does.
-    pub fn terminate(&self) {
-        let process = rustix::process::Pid::from_raw(self.process.id().cast_signed()).expect("a process");
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it still runs");
-    }
-
-    /// Its exit code, once it has ended by itself.
-    pub async fn exit_code(&mut self, patience: Duration) -> Option<i32> {
-        let ended = until_within(patience, "the operator ends", async || {
-            self.process.try_wait().expect("the operator can be waited for")
-        });
-        ended.await.code()
-    }
-
-    /// Its process.
-    pub fn id(&self) -> u32 {
-        self.process.id()
-    }
-
-    pub fn log(&self) -> String {
-        std::fs::read_to_string(self.log.path()).unwrap_or_default()
-    }
-}
-
-/// The processes that another one started.
-fn children_of(parent: u32) -> Vec<rustix::process::Pid> {
-    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
-    let ids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
-    let is_child = |id: &i32| {
-        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-        // The name, in brackets, may hold anything.
-        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        fields.nth(1) == Some(&parent.to_string())
-    };
-    ids.filter(is_child).filter_map(rustix::process::Pid::from_raw).collect()
-}
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let helms = children_of(self.process.id());
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        // Nobody is left to end a helm that hangs. Each leads a group of its own.
-        for helm in helms {
-            let _ = rustix::process::kill_process_group(helm, rustix::process::Signal::KILL);
-        }
-        if std::thread::panicking() {
-            eprintln!("the operator's log:\n{}", self.log());
-        }
-    }
 }

@@ -1,0 +1,140 @@
+//! The operator as a process.
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{Project, control_plane, proxy, until_within};
+
+/// A running operator. It ends with the test; when the test fails, its log is printed.
+pub struct Operator {
+    process: Child,
+    log: tempfile::NamedTempFile,
+}
+
+/// How an operator is started.
+pub struct Launch<'a> {
+    pub(super) project: &'a Project,
+    pub(super) helm: PathBuf,
+    pub(super) args: Vec<&'static str>,
+    pub(super) groups: Vec<&'static str>,
+    pub(super) env: Vec<(&'static str, &'static str)>,
+    pub(super) proxy: Option<String>,
+}
+
+impl Launch<'_> {
+    pub fn helm(self, helm: PathBuf) -> Self {
+        Launch { helm, ..self }
+    }
+
+    pub fn args(self, args: &[&'static str]) -> Self {
+        Launch { args: args.to_vec(), ..self }
+    }
+
+    /// Without an administrator's rights: it may do what the project's user is given.
+    pub fn limited(self) -> Self {
+        Launch { groups: vec!["system:authenticated"], ..self }
+    }
+
+    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
+        self.env.push((name, value));
+        self
+    }
+
+    /// Reaches the API server by a connection that can be broken.
+    pub fn through(self, proxy: &proxy::Proxy) -> Self {
+        Launch { proxy: Some(proxy.address.clone()), ..self }
+    }
+
+    pub fn start(self) -> Operator {
+        let log = tempfile::NamedTempFile::new().expect("a file");
+        let file = log.reopen().expect("a file");
+        // Guarded: it must not outlive a killed test runner.
+        let process = lab::guard::command(env!("CARGO_BIN_EXE_chartwright"))
+            .expect("the lab program")
+            .arg("run")
+            .args(&self.args)
+            .env_clear()
+            .env("KUBECONFIG", self.kubeconfig())
+            .env("CHARTWRIGHT_HELM", self.helm)
+            .env("POD_NAMESPACE", &self.project.namespace)
+            .envs(self.env.iter().copied())
+            .current_dir(self.project.dir())
+            .stdin(Stdio::null())
+            .stdout(file.try_clone().expect("a file"))
+            .stderr(file)
+            .spawn()
+            .expect("the operator starts");
+        Operator { process, log }
+    }
+
+    /// The administrator's, under the name of the project's user, so that the audit log tells operators apart.
+    fn kubeconfig(&self) -> PathBuf {
+        let text = std::fs::read_to_string(control_plane().kubeconfig()).expect("a kubeconfig");
+        let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
+        let user = &mut config["users"][0]["user"];
+        (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
+        if let Some(address) = &self.proxy {
+            config["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
+        }
+        let path = self.project.dir().join("kubeconfig");
+        std::fs::write(&path, config.to_string()).expect("a file");
+        path
+    }
+}
+
+impl Operator {
+    /// Asks it to end, as Kubernetes does.
+    pub fn terminate(&self) {
+        let process = rustix::process::Pid::from_raw(self.process.id().cast_signed()).expect("a process");
+        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it still runs");
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub async fn exit_code(&mut self, patience: Duration) -> Option<i32> {
+        let ended = until_within(patience, "the operator ends", async || {
+            self.process.try_wait().expect("the operator can be waited for")
+        });
+        ended.await.code()
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).unwrap_or_default()
+    }
+}
+
+/// The processes that another one started.
+fn children_of(parent: u32) -> Vec<rustix::process::Pid> {
+    let processes = std::fs::read_dir("/proc").expect("processes").flatten();
+    let ids = processes.filter_map(|process| process.file_name().to_str()?.parse::<i32>().ok());
+    let is_child = |id: &i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        // The name, in brackets, may hold anything.
+        let mut fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        fields.nth(1) == Some(&parent.to_string())
+    };
+    ids.filter(is_child).filter_map(rustix::process::Pid::from_raw).collect()
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let helms = children_of(self.process.id());
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        // Nobody is left to end a helm that hangs. Each leads a group of its own.
+        for helm in helms {
+            let _ = rustix::process::kill_process_group(helm, rustix::process::Signal::KILL);
+        }
+        if std::thread::panicking() {
+            eprintln!("the operator's log:\n{}", self.log());
+        }
+    }
+}
