@@ -12,6 +12,7 @@
 mod fights;
 mod heal;
 mod memory;
+mod others;
 mod report;
 mod rollout;
 mod subject;

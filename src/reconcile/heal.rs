@@ -182,25 +182,6 @@ impl Subject<'_> {
         error.category() == Category::ImmutableField && self.allowed().replace && !kept && !holds_data
     }
 
-    /// An object without what others decide, in view of what is there. `leaving` are autoscalers that go.
-    pub(super) fn left_to_others(
-        &self,
-        mut planned: Planned,
-        live: Option<&DynamicObject>,
-        leaving: &[ObjectKey],
-    ) -> Planned {
-        let Some(live) = live else { return planned };
-        let key = planned.object.id().key();
-        let rules = self.context.children.rules(&key, &live.metadata);
-        let is_scaled = planned.is_scaled || self.context.scalers.governs_without(&key, leaving);
-        let live = serde_json::to_value(live).unwrap_or(Value::Null);
-        let replicas = |planned: &Planned| planned.object.value().pointer("/spec/replicas").cloned();
-        let wanted = replicas(&planned);
-        planned.object.change(|object| drift::leave(object, &live, &rules, is_scaled));
-        planned.replicas_left = planned.wants_replicas && replicas(&planned) != wanted;
-        planned
-    }
-
     /// What differs from the record: by the watches, or where there are none, by asking.
     async fn drifted(&self, objects: &[Applied]) -> Result<Drifted, ReconcileError> {
         let kinds = self.context.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;

@@ -8,12 +8,11 @@ use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
 use crate::applyset::Contents;
 use crate::chart::Chart;
-use crate::children::{Look, Sight};
+use crate::children::Look;
 use crate::discovery::Kinds;
-use crate::drift;
 use crate::manifest::{self, Hook, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
-use crate::plan::{self, Plan, Planned, Target};
+use crate::plan::{self, Plan, Target};
 use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
@@ -169,40 +168,6 @@ impl Subject<'_> {
         children.belongs_to(&applied.id, uid, &self.context.primary, self.cr)
             && children.look(applied, &self.context.scalers) == Look::Fine
             && applied.mark.is_some()
-    }
-
-    /// Takes out of the plan what others decide in objects that are there already.
-    async fn leave_to_others(&self, plan: &mut Plan, before: &[Applied]) -> Result<(), ReconcileError> {
-        let is_scaler = |applied: &&Applied| applied.id.kind == "HorizontalPodAutoscaler";
-        let leaving: Vec<ObjectKey> = plan.prune.iter().filter(is_scaler).map(|applied| applied.id.key()).collect();
-        for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
-            let id = planned.object.id();
-            let key = id.key();
-            let is_there = before.iter().any(|applied| applied.uid.is_some() && applied.id.key() == key);
-            match planned.wants_replicas || planned.is_scaled {
-                true if is_there => self.context.scalers.ready(&self.context.children).await,
-                true => self.context.scalers.start(&self.context.children),
-                false => {}
-            }
-            if !is_there || !self.others_may_decide(planned, &key, &leaving) {
-                continue;
-            }
-            let live = self.calls.get(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
-            *planned = self.left_to_others(planned.clone(), live.as_ref(), &leaving);
-        }
-        Ok(())
-    }
-
-    fn others_may_decide(&self, planned: &Planned, key: &ObjectKey, leaving: &[ObjectKey]) -> bool {
-        let children = &self.context.children;
-        let rules = children.rules(key, &planned.object.to_dynamic().metadata);
-        let is_scaled = planned.is_scaled || self.context.scalers.governs_without(key, leaving);
-        // The live object may allow more than the chart.
-        let has_other_rules = match children.sight(key) {
-            Sight::Present(seen) => seen.mark.is_some_and(|mark| mark.rules != rules.hash()),
-            _ => false,
-        };
-        has_other_rules || drift::concerns(planned.object.value(), &rules, is_scaled)
     }
 
     /// Writes down what is about to happen, so that a crash can be resumed. An unfinished record of the same input is used
