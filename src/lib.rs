@@ -18,6 +18,7 @@
 //! | [`yaml`] | YAML as Kubernetes reads it |
 //! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
 //! | [`object`] | one Kubernetes object, as data |
+//! | [`course`] | which way a release goes next |
 //! | [`plan`] | what to do, as data |
 //! | [`applyset`] | marks that say which objects belong together |
 //! | [`ownership`] | whose is an object that exists already |
@@ -58,6 +59,7 @@ pub mod claims;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod course;
 pub mod custom_resource;
 pub mod definitions;
 pub mod discovery;

@@ -35,7 +35,7 @@ pub use codec::{RecordError, Stored};
 pub use digest::digest;
 pub use history::History;
 pub use mask::without_secret_data;
-pub use own::{Applied, Hold, Own, OwnerMark};
+pub use own::{Applied, HeldBy, Hold, Own, OwnerMark, Trouble};
 pub use records::Records;
 pub use revisions::{Revisions, Summary};
 pub use store::{Store, StoreError};
@@ -74,6 +74,22 @@ impl Release {
     /// The same record, with another status and the sentence that goes with it.
     pub fn with_status(&self, status: Status, description: &str) -> Release {
         Release { status, description: description.to_owned(), ..self.clone() }
+    }
+
+    pub fn chart_name(&self) -> &str {
+        self.chart["name"].as_str().unwrap_or_default()
+    }
+
+    /// The digest of the input that the manifest was rendered from, if we rendered it.
+    ///
+    /// helm drops our part of a record that it supersedes, and keeps our label. A rollback copies the label together with
+    /// the manifest; an upgrade copies it beside another manifest, but then the record has the chart's templates, which
+    /// ours never has.
+    pub fn digest(&self) -> Option<&str> {
+        match &self.own {
+            Some(own) => Some(&own.digest),
+            None => self.stored.digest_label().filter(|_| self.stored.is_thin()),
+        }
     }
 
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.

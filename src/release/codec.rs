@@ -8,7 +8,7 @@
 
 mod json;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -51,6 +51,20 @@ pub struct Stored {
     helm: Option<Value>,
     own: Option<Vec<u8>>,
     resource_version: Option<String>,
+    digest_label: Option<String>,
+}
+
+impl Stored {
+    /// The label that helm keeps when it rewrites a record of ours.
+    pub(super) fn digest_label(&self) -> Option<&str> {
+        self.digest_label.as_deref()
+    }
+
+    /// Whether the chart's templates are not in it.
+    pub(super) fn is_thin(&self) -> bool {
+        let templates = self.helm.as_ref().and_then(|helm| helm.pointer("/chart/templates"));
+        templates.and_then(Value::as_array).is_none_or(Vec::is_empty)
+    }
 }
 
 /// Without the contents: a whole chart, and the values of a user.
@@ -187,6 +201,7 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
         helm: Some(helm),
         own: own_bytes.map(<[u8]>::to_vec),
         resource_version: secret.metadata.resource_version.clone(),
+        digest_label: secret.metadata.labels.as_ref().and_then(|labels| labels.get(DIGEST_LABEL)).cloned(),
     };
     Ok(release)
 }
@@ -199,7 +214,9 @@ fn contents(release: &Release) -> Stored {
         Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => bytes.clone(),
         _ => own.to_bytes(),
     });
-    Stored { helm: Some(helm), own, resource_version: None }
+    let digest_label =
+        release.own.as_ref().map(|own| own.digest.clone()).or_else(|| release.stored.digest_label.clone());
+    Stored { helm: Some(helm), own, resource_version: None, digest_label }
 }
 
 /// The data keys, if a Secret holds them and `reserve` bytes more.

@@ -38,6 +38,15 @@ impl History {
         self.iter().rev().find(|release| release.status == Status::Deployed)
     }
 
+    /// The newest revision below another that was deployed once and came from another input.
+    pub fn good_before(&self, revision: u32, digest: &str) -> Option<&Release> {
+        self.iter().rev().find(|release| {
+            release.revision < revision
+                && matches!(release.status, Status::Deployed | Status::Superseded)
+                && release.digest() != Some(digest)
+        })
+    }
+
     pub fn next_revision(&self) -> u32 {
         self.latest().map_or(1, |latest| latest.revision.saturating_add(1))
     }

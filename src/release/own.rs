@@ -23,9 +23,21 @@ pub struct Own {
     /// What an earlier revision applied and an upgrade dropped, but kept in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<ObjectId>,
-    /// Set where this revision is a person's rollback that we hold.
+    /// Set where this revision stays although the custom resource says something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// The revision that the custom resource last asked to go back to, and was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u32>,
+    /// Set where this revision failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
+    /// When everything was applied, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<i64>,
+    /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_ready: bool,
 }
 
 /// The custom resource that the release belongs to.
@@ -89,9 +101,41 @@ impl Applied {
 /// A revision that stays although the custom resource says something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    pub revision: u32,
+    /// The one that was gone back to, as far as anybody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u32>,
     /// The hold ends when the digest is no longer this one.
     pub digest: String,
+    pub by: HeldBy,
+    /// What failed, where that is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Who decided that an earlier revision is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// A person with helm.
+    Helm,
+    /// An annotation of the custom resource.
+    Request,
+    /// The operator, since a newer revision failed.
+    Failure,
+}
+
+/// How a revision failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// How often it was tried to apply it.
+    #[serde(default)]
+    pub attempts: u32,
+    /// A category of errors, in words.
+    pub reason: String,
+    pub message: String,
+    /// It was applied, but did not become ready in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
 }
 
 #[derive(Debug, thiserror::Error)]

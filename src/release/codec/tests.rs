@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Applied, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
+use super::super::{Applied, HeldBy, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
 use super::*;
 use crate::object::ObjectId;
 
@@ -232,11 +232,13 @@ fn own() -> impl Strategy<Value = Own> {
     let objects = proptest::collection::vec(object, 0..4);
     let kept = proptest::collection::vec(id, 0..3);
     ("[0-9a-f]{0,63}", objects, kept, any::<Option<u32>>()).prop_map(|(digest, objects, kept, hold)| Own {
-        hold: hold.map(|revision| Hold { revision, digest: digest.clone() }),
+        hold: hold.map(|to| Hold { to: Some(to), digest: digest.clone(), by: HeldBy::Helm, failed: None }),
+        request: hold,
         digest,
         owner: OwnerMark { group: "g".into(), kind: "K".into(), namespace: None, name: "n".into(), uid: "u".into() },
         objects,
         kept,
+        ..Own::default()
     })
 }
 
