@@ -11,6 +11,7 @@
 //! | [`store`] | the Secrets in the cluster |
 //! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
+//! | [`name`] | what a release is called |
 //! | [`digest`] | one text for all inputs of a render |
 //! | [`mask`] | a manifest without the data of Secrets |
 //!
@@ -21,6 +22,7 @@ pub mod codec;
 pub mod digest;
 pub mod history;
 pub mod mask;
+pub mod name;
 pub mod own;
 pub mod records;
 pub mod revisions;
@@ -35,6 +37,7 @@ pub use codec::{RecordError, Stored};
 pub use digest::digest;
 pub use history::History;
 pub use mask::without_secret_data;
+pub use name::NameTemplate;
 pub use own::{Applied, Hold, Own, OwnerMark};
 pub use records::Records;
 pub use revisions::{Revisions, Summary};
