@@ -6,6 +6,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`codec`] | a record becomes a Secret and back |
+//! | [`gzip`] | packing and unpacking |
 //! | [`history`] | all revisions of one release |
 //! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
@@ -20,6 +21,7 @@
 
 pub mod codec;
 pub mod digest;
+pub mod gzip;
 pub mod history;
 pub mod mask;
 pub mod name;
