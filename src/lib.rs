@@ -12,6 +12,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`watches`] | watches.yaml: which kind is made by which chart |
+//! | [`wishes`] | what a custom resource's annotations ask for |
 //! | [`chart`] | a chart on disk |
 //! | [`values`] | a spec and overrides become chart values |
 //! | [`render`] | the helm process |
@@ -87,4 +88,5 @@ pub mod uninstall;
 pub mod values;
 pub mod watches;
 pub mod watching;
+pub mod wishes;
 pub mod yaml;

@@ -6,11 +6,13 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`codec`] | a record becomes a Secret and back |
+//! | [`gzip`] | packing and unpacking |
 //! | [`history`] | all revisions of one release |
 //! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
 //! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
+//! | [`name`] | what a release is called |
 //! | [`digest`] | one text for all inputs of a render |
 //! | [`mask`] | a manifest without the data of Secrets |
 //!
@@ -19,8 +21,10 @@
 
 pub mod codec;
 pub mod digest;
+pub mod gzip;
 pub mod history;
 pub mod mask;
+pub mod name;
 pub mod own;
 pub mod records;
 pub mod revisions;
@@ -35,6 +39,7 @@ pub use codec::{RecordError, Stored};
 pub use digest::digest;
 pub use history::History;
 pub use mask::without_secret_data;
+pub use name::NameTemplate;
 pub use own::{Applied, HeldBy, Hold, Own, OwnerMark, Trouble};
 pub use records::Records;
 pub use revisions::{Revisions, Summary};

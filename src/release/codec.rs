@@ -4,7 +4,7 @@
 //!
 //! Decoding takes what any Helm wrote, with whole charts inside. It keeps the JSON as it was found, so that encoding
 //! changes only what differs from it. It refuses what it cannot read, by name: an unreadable record is never "no release".
-//! It unpacks at most [`UNPACKED_LIMIT`]. Encoding refuses what a Secret cannot hold.
+//! It unpacks only so much. Encoding refuses what a Secret cannot hold.
 
 mod json;
 #[cfg(test)]
@@ -12,21 +12,18 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::Release;
-use super::own::{Own, OwnError};
+use super::gzip::{self, GzipError};
+use super::own::{Own, OwnError, PACKED_FROM};
+use super::{Applied, Release};
 use crate::error::Category;
 
 pub(super) use json::nullable;
@@ -35,15 +32,14 @@ pub(super) use json::nullable;
 pub const DIGEST_LABEL: &str = "chartwright.dev/digest";
 /// The most that a Secret's data may be, by the API server's rule.
 pub const SECRET_LIMIT: usize = 1024 * 1024;
-/// The most that a record may be when unpacked. Helm has no limit; a megabyte of gzip can become a gigabyte.
-pub const UNPACKED_LIMIT: u64 = 64 * 1024 * 1024;
-/// What an object's UID and marks will take in our data, once it was applied.
+/// What an object's UID and marks will take in our data, once it was applied: as text, and packed. They are mostly random
+/// digits, of which packing leaves half.
 const OBJECT_RESERVE: usize = 256;
+const PACKED_RESERVE: usize = 64;
 
 const SECRET_TYPE: &str = "helm.sh/release.v1";
 const HELM_KEY: &str = "release";
 const OWN_KEY: &str = "chartwright";
-const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 /// What a Secret held when it was read. Opaque: only the codec writes and reads it.
 #[derive(Clone, Default, PartialEq)]
@@ -96,10 +92,8 @@ pub enum Unreadable {
     NoData,
     #[error("its data is not base64 ({0})")]
     Base64(base64::DecodeError),
-    #[error("its data cannot be unpacked ({0})")]
-    Gzip(std::io::Error),
-    #[error("its data is more than {} MiB when unpacked", UNPACKED_LIMIT / 1024 / 1024)]
-    Bomb,
+    #[error(transparent)]
+    Gzip(GzipError),
     #[error("its data is not Helm's JSON ({0})")]
     Json(serde_json::Error),
     #[error("it says that it is revision {revision} of {name:?}, which belongs under another name")]
@@ -131,9 +125,8 @@ pub(super) fn revision_of(secret: &str, release: &str) -> Option<u32> {
 /// # Errors
 /// It is larger than a Secret may be, also counting what its objects will need once they were applied.
 pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> {
-    let unanswered = |own: &Own| own.objects.iter().filter(|object| object.uid.is_none()).count();
-    let reserve = release.own.as_ref().map_or(0, unanswered) * OBJECT_RESERVE;
-    let data = pack(release, reserve)?;
+    let objects = release.own.iter().flat_map(|own| &own.objects);
+    let data = pack(release, reserve(objects))?;
     let mut labels = labels(release);
     labels.insert("createdAt".into(), now.as_second().to_string());
     Ok(Secret {
@@ -147,6 +140,12 @@ pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> 
         data: Some(data.into_iter().map(|(key, bytes)| (key.to_owned(), ByteString(bytes))).collect()),
         ..Default::default()
     })
+}
+
+/// What our data may grow by, once the objects were applied. What grows beyond the size of plain text is packed.
+pub(super) fn reserve<'a>(objects: impl Iterator<Item = &'a Applied>) -> usize {
+    let unanswered = objects.filter(|object| object.uid.is_none()).count();
+    (unanswered * OBJECT_RESERVE).min(PACKED_FROM.max(unanswered * PACKED_RESERVE))
 }
 
 /// The merge patch that brings a record's Secret up to date. Data keys and labels of others stay. It names the version
@@ -223,7 +222,7 @@ fn contents(release: &Release) -> Stored {
 fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<u8>>, RecordError> {
     let contents = contents(release);
     let helm = contents.helm.unwrap_or_default().to_string();
-    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip(helm.as_bytes())).into_bytes())]);
+    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip::pack(helm.as_bytes())).into_bytes())]);
     data.extend(contents.own.map(|own| (OWN_KEY, own)));
     let size = data.values().map(Vec::len).sum::<usize>() + reserve;
     match size > SECRET_LIMIT {
@@ -246,24 +245,13 @@ fn labels(release: &Release) -> BTreeMap<String, String> {
     labels
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    written.expect("writing into memory does not fail")
-}
-
 /// As Helm does: line breaks in the base64 are skipped, and what does not begin as gzip does is JSON already.
 fn unpack(packed: &[u8]) -> Result<Value, Unreadable> {
     let text: Vec<u8> = packed.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let bytes = STANDARD.decode(text).map_err(Unreadable::Base64)?;
-    if !bytes.starts_with(&GZIP_MAGIC) {
-        return serde_json::from_slice(&bytes).map_err(Unreadable::Json);
-    }
-    let mut json = Vec::new();
-    let limited = &mut MultiGzDecoder::new(bytes.as_slice()).take(UNPACKED_LIMIT + 1);
-    limited.read_to_end(&mut json).map_err(Unreadable::Gzip)?;
-    if json.len() as u64 > UNPACKED_LIMIT {
-        return Err(Unreadable::Bomb);
-    }
+    let json = match gzip::is_packed(&bytes) {
+        true => gzip::unpack(&bytes).map_err(Unreadable::Gzip)?,
+        false => bytes,
+    };
     serde_json::from_slice(&json).map_err(Unreadable::Json)
 }
