@@ -1,12 +1,15 @@
 //! The command line: one file per command.
 
 mod access;
+pub mod diff;
 pub mod get;
 pub mod history;
 mod named;
 mod output;
+pub mod render;
 pub mod run;
 pub mod validate;
+mod wanted;
 
 use std::path::PathBuf;
 
@@ -27,6 +30,8 @@ pub struct Args {
 pub enum Command {
     /// Run the operator
     Run(run::Args),
+    Diff(diff::Args),
+    Render(render::Args),
     History(history::Args),
     Get(get::Args),
     /// Check a watches file and its charts, without a cluster
@@ -54,6 +59,10 @@ pub struct Project {
 impl Command {
     /// The exit code of an error.
     pub fn failure(&self) -> u8 {
-        1
+        match self {
+            // As with diff(1), 1 says that something differs.
+            Command::Diff(_) => 2,
+            _ => 1,
+        }
     }
 }

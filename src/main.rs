@@ -30,6 +30,8 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Version => println!("chartwright {}", env!("CARGO_PKG_VERSION")),
         Command::Validate(args) => return in_runtime(cli::validate::run(args)),
+        Command::Diff(args) => return in_runtime(cli::diff::run(args)),
+        Command::Render(args) => return in_runtime(cli::render::run(args)),
         Command::History(args) => return in_runtime(cli::history::run(args)),
         Command::Get(args) => return in_runtime(cli::get::run(args)),
     }

@@ -66,12 +66,15 @@ impl Session {
 
     /// The custom resource that a person named.
     pub async fn find(&self, named: &Named) -> anyhow::Result<Found> {
-        let kind = self.kind(&named.kind)?;
-        let resource = &kind.resource;
+        self.find_as(&self.kind(&named.kind)?, &named.name).await
+    }
+
+    /// A custom resource of a kind that is known.
+    pub async fn find_as(&self, kind: &Kind, name: &str) -> anyhow::Result<Found> {
         let place = if kind.namespaced { format!(" in the namespace {}", self.namespace) } else { String::new() };
-        match self.get(&kind, &named.name, None).await? {
+        match self.get(kind, name, None).await? {
             Some(found) => Ok(found),
-            None => bail!("there is no {} {:?}{place}", resource.kind, named.name),
+            None => bail!("there is no {} {name:?}{place}", kind.resource.kind),
         }
     }
 
