@@ -25,6 +25,8 @@ mod hooks_are_never_ordinary_objects;
 mod nobody_elses_objects_are_taken;
 mod prune_removes_only_what_is_ours;
 mod the_benchmark_counts;
+mod the_command_line_shows_what_was_deployed;
+mod the_command_line_shows_what_would_happen;
 mod the_docs_are_true;
 mod the_end_is_quick_and_clean;
 mod the_fields_of_a_watch_take_effect;
