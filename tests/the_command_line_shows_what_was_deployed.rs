@@ -96,7 +96,7 @@ async fn what_cannot_be_found_ends_in_one_line() {
     project.deployed("web").await;
     let (web, wep, group) = (project.named("web"), project.named("wep"), &project.resource.group);
     let cases = [
-        (vec!["history", "ingres/web"], 1, "knows no kind \"ingres\"; did you mean ingress"),
+        (vec!["history", "ingres/web"], 1, "knows no kind \"ingres\"; did you mean Ingress?"),
         (vec!["history", &wep], 1, "there is no App \"wep\" in the namespace"),
         (vec!["get", "values", &web, "--revision", "7"], 1, "there is no revision 7; there are 1"),
         (vec!["get", "manifest", &web, "--revision", "0"], 1, "there is no revision 0"),
