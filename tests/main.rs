@@ -5,12 +5,14 @@ mod harness;
 
 mod a_broken_connection_heals;
 mod a_changed_chart_upgrades;
+mod a_custom_resource_asks_to_go_back;
 mod a_custom_resource_becomes_objects;
 mod a_hanging_helm_stops_nobody;
 mod a_kind_may_come_late_and_come_again;
-mod a_persons_rollback_is_left_alone;
+mod a_persons_rollback_is_held;
 mod a_persons_work_on_records_is_seen_at_once;
 mod a_release_brings_what_it_needs;
+mod a_release_is_taken_over_in_place;
 mod a_resource_at_rest_costs_nothing;
 mod a_wrong_start_ends_in_one_clear_line;
 mod an_autoscaler_keeps_its_replicas;
