@@ -3,6 +3,7 @@
 //! Waits for CRDs hold no slot. Whatever happens, the caller learns what was applied, so that the record can say it.
 
 pub mod crossed;
+pub mod handover;
 
 use std::time::{Duration, Instant};
 
