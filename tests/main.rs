@@ -36,4 +36,5 @@ mod the_status_tells_why;
 mod the_urgent_go_ahead;
 mod what_is_meant_to_end_is_not_started_again;
 mod what_is_newer_pre_empts;
+mod what_we_applied_can_be_read_back;
 mod yaml_is_read_as_kubernetes_reads_it;

@@ -6,6 +6,10 @@
 //!
 //! What the list names and the object no longer has is left out. Lists are in the order of the live object.
 
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::leave::{is_item, managers};
@@ -14,6 +18,7 @@ use super::leave::{is_item, managers};
 pub fn extract(live: &Value, fields: &Value) -> Value {
     let managers = managers(live);
     let lists: Vec<&Value> = managers.iter().filter_map(|entry| Some(&entry.fields_v1.as_ref()?.0)).collect();
+    let live = &*with_string_data(live, fields);
     let mut object = match taken(live, fields, &lists) {
         Some(Value::Object(object)) if !is_leaf(fields) => object,
         _ => Map::new(),
@@ -25,6 +30,22 @@ pub fn extract(live: &Value, fields: &Value) -> Value {
         copy(live, metadata, &["name", "namespace"]);
     }
     Value::Object(object)
+}
+
+/// A Secret's `stringData` is never answered: it went into `data`, while the list goes on naming it.
+fn with_string_data<'a>(live: &'a Value, fields: &Value) -> Cow<'a, Value> {
+    if live["kind"] != "Secret" || live["apiVersion"] != "v1" || fields.get("f:stringData").is_none() {
+        return Cow::Borrowed(live);
+    }
+    let decoded = |value: &Value| String::from_utf8(STANDARD.decode(value.as_str()?).ok()?).ok();
+    let data = live["data"].as_object().into_iter().flatten();
+    let texts = data.filter_map(|(key, value)| Some((key.clone(), Value::String(decoded(value)?))));
+    let texts = Value::Object(texts.collect());
+    let mut live = live.clone();
+    if let Some(live) = live.as_object_mut() {
+        live.insert("stringData".to_owned(), texts);
+    }
+    Cow::Owned(live)
 }
 
 fn copy(from: &Value, to: &mut Map<String, Value>, fields: &[&str]) {
@@ -86,14 +107,15 @@ fn names(step: &str, index: usize, item: &Value) -> bool {
     }
 }
 
-/// An item is nothing without its keys, whoever has them.
+/// An item is nothing without its keys, whoever has them. One that is missing beside another was left to its default by the
+/// apply, and to name it would claim it: `protocol: TCP`.
 fn with_keys(item: Option<Value>, step: &str) -> Option<Value> {
     let keys = step.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
     let Some(Value::Object(keys)) = keys else { return item };
     match item.unwrap_or_else(|| Value::Object(Map::new())) {
         Value::Object(mut item) => {
-            for (key, value) in keys {
-                item.entry(key).or_insert(value);
+            if !keys.keys().any(|key| item.contains_key(key)) {
+                item.extend(keys);
             }
             Some(Value::Object(item))
         }
@@ -194,8 +216,7 @@ mod tests {
                         "containers": [{
                             "name": "app", "image": "img:1", "args": ["a", "b"],
                             "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "x"}}}],
-                            // The key that was not applied is its default, and no other than the live one.
-                            "ports": [{"containerPort": 80, "protocol": "TCP", "name": "http"}],
+                            "ports": [{"containerPort": 80, "name": "http"}],
                             "resources": {"limits": {"cpu": "1"}},
                         }],
                         "volumes": [{"name": "tmp", "emptyDir": {}}],
@@ -212,9 +233,9 @@ mod tests {
         let live = json!({"ports": [port(53, "UDP"), port(53, "TCP"), port(80, "TCP")], "clusterIP": "10.0.0.1"});
         let fields = json!({"f:ports": {
             "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:targetPort": {}},
-            "k:{\"port\":53,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}},
+            "k:{\"port\":53,\"protocol\":\"UDP\"}": {".": {}, "f:port": {}, "f:protocol": {}},
         }});
-        let expected = json!({"ports": [{"port": 53, "protocol": "UDP"}, port(80, "TCP")]});
+        let expected = json!({"ports": [{"port": 53, "protocol": "UDP"}, {"port": 80, "targetPort": 80}]});
         assert_eq!(of_spec(live, fields), expected);
     }
 
@@ -230,6 +251,19 @@ mod tests {
             "data": {"ours": "1"},
         });
         assert_eq!(extract(&live, &fields), expected);
+    }
+
+    #[test]
+    fn the_texts_of_a_secret_are_found_in_its_data() {
+        let live = json!({
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"},
+            "data": {"password": "cA==", "token": "dA==", "theirs": "eA==", "binary": "/w=="},
+        });
+        let fields =
+            json!({"f:stringData": {"f:password": {}, "f:binary": {}, "f:gone": {}}, "f:data": {"f:token": {}}});
+        let found = extract(&live, &fields);
+        assert_eq!(found["stringData"], json!({"password": "p"}));
+        assert_eq!(found["data"], json!({"token": "dA=="}));
     }
 
     #[test]
