@@ -97,6 +97,11 @@ impl Release {
         }
     }
 
+    /// The part `chart` of the record, as it was read.
+    pub fn recorded_chart(&self) -> Option<&Value> {
+        self.stored.chart()
+    }
+
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.
     pub fn is_ours(&self) -> bool {
         self.own.is_some()

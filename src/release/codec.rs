@@ -56,9 +56,13 @@ impl Stored {
         self.digest_label.as_deref()
     }
 
+    pub(super) fn chart(&self) -> Option<&Value> {
+        self.helm.as_ref()?.get("chart")
+    }
+
     /// Whether the chart's templates are not in it.
     pub(super) fn is_thin(&self) -> bool {
-        let templates = self.helm.as_ref().and_then(|helm| helm.pointer("/chart/templates"));
+        let templates = self.chart().and_then(|chart| chart.get("templates"));
         templates.and_then(Value::as_array).is_none_or(Vec::is_empty)
     }
 }
@@ -154,7 +158,9 @@ pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
     let data = pack(release, 0)?;
     let mut labels = labels(release);
     labels.insert("modifiedAt".into(), now.as_second().to_string());
-    let mut patch = json!({"metadata": {"labels": labels}, "data": {OWN_KEY: null}});
+    // operator-sdk lets the custom resource own its records, and the garbage collector would remove them too early.
+    let metadata = json!({"labels": labels, "ownerReferences": null});
+    let mut patch = json!({"metadata": metadata, "data": {OWN_KEY: null}});
     for (key, bytes) in data {
         patch["data"][key] = STANDARD.encode(bytes).into();
     }
@@ -162,6 +168,13 @@ pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
         patch["metadata"]["resourceVersion"] = version.as_str().into();
     }
     Ok(patch)
+}
+
+/// The merge patch that leaves a record to helm: nothing of ours stays in it.
+pub fn freeing(release: &Release) -> Value {
+    let labels = json!({DIGEST_LABEL: null});
+    let version = &release.stored.resource_version;
+    json!({"metadata": {"labels": labels, "resourceVersion": version, "ownerReferences": null}, "data": {OWN_KEY: null}})
 }
 
 /// The record after it was written, so that it can be written again.

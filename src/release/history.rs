@@ -77,6 +77,28 @@ impl History {
         objects.into_values().collect()
     }
 
+    /// The same with one record in the place of what was known of it.
+    pub fn with(mut self, release: Release) -> Self {
+        self.releases.retain(|known| known.revision != release.revision);
+        self.releases.push(release);
+        History::new(self.releases)
+    }
+
+    /// Revisions of other tools whose objects may be in the cluster: their manifests tell which.
+    pub fn foreign_since_deployed(&self) -> impl Iterator<Item = &Release> {
+        self.since_deployed().filter(|release| release.own.is_none())
+    }
+
+    /// What upgrades dropped and left in the cluster, as the newest revision of ours says.
+    pub fn kept(&self) -> &[ObjectId] {
+        self.iter().rev().find_map(|release| release.own.as_ref()).map_or(&[], |own| &own.kept)
+    }
+
+    /// Revisions that are not what they say any more, since the latest is deployed.
+    pub fn leftovers(&self) -> Vec<u32> {
+        super::Revisions::of(self).leftovers()
+    }
+
     /// Revisions that may be deleted: all but the deployed one, the newest `limit`, and an unfinished one that alone knows
     /// of an object which is perhaps in the cluster. As in Helm, 0 is no limit.
     pub fn expired(&self, limit: usize) -> Vec<u32> {

@@ -85,6 +85,9 @@ pub struct Applied {
     /// What becomes of it after the apply is nobody's business.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_left_alone: bool,
+    /// It was there before the release, and nobody's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_adopted: bool,
     /// Fields that the apply did not get its way with: an admission webhook decided otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overruled: Vec<String>,
@@ -99,6 +102,7 @@ impl Applied {
             wants_replicas: false,
             replicas_left: false,
             is_left_alone: false,
+            is_adopted: false,
             overruled: vec![],
         }
     }
