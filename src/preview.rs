@@ -33,8 +33,9 @@ use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
 use crate::plan::{self, Owner, Plan, PlanError, Target};
 use crate::preflight::Rejected;
+use crate::reconcile::{Taken, is_same_input};
 use crate::release::digest::Parts;
-use crate::release::{self, Applied, History, OwnerMark, Release, Revisions, Store, StoreError};
+use crate::release::{self, Applied, History, Own, OwnerMark, Release, Revisions, Store, StoreError};
 use crate::render::{self, Helm, RenderError};
 use crate::values::{Values, ValuesError};
 use crate::watches::{OnFailure, Watch};
@@ -61,11 +62,23 @@ pub struct Preview {
     pub wishes: Wishes,
     pub history: History,
     pub course: Course,
+    pub manner: Manner,
     /// The name of the chart that the plan is made from.
     pub chart: String,
     /// What is in the cluster by an earlier revision.
     pub before: Vec<Applied>,
     pub plan: Plan,
+}
+
+/// How the objects get into the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// The revision stays, and only what somebody changed is put right.
+    Repair,
+    /// What is there is taken over as it is.
+    InPlace,
+    /// A new revision. A lenient one leaves alone what cannot be changed.
+    Rollout { is_lenient: bool },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -112,10 +125,12 @@ impl Preview {
         let owner = who.owner_mark();
         let situation = who.situation(cr, &owner, &digest, scene);
         let course = course::decide(&Revisions::of(&history), Some(&history), &situation);
-        let source = source(&course, &history, &format!("{}/{}", who.namespace, who.release))?;
-        let (plan, chart, before) = who.planned(source, &history, &course, &values, scene).await?;
+        let route = route(&course, &history, &format!("{}/{}", who.namespace, who.release), |taking| {
+            who.after_taking(taking, cr, &history, &situation, is_same(&history, &values, scene))
+        })?;
+        let (plan, chart, before, manner) = who.planned(route, &history, &values, scene).await?;
         let Who { owner, release, namespace, wishes } = who;
-        Ok(Preview { owner, release, namespace, wishes, history, course, chart, before, plan })
+        Ok(Preview { owner, release, namespace, wishes, history, course, manner, chart, before, plan })
     }
 
     pub fn target<'a>(&'a self, scene: &Scene<'_>) -> Target<'a> {
@@ -127,11 +142,10 @@ impl Preview {
             allow_empty: scene.watch.allow_empty,
         }
     }
+}
 
-    /// Whether the latest revision stays, and only what somebody changed is put right.
-    pub fn is_at_rest(&self) -> bool {
-        self.course == Course::Keep
-    }
+fn is_same(history: &History, values: &Values, scene: &Scene<'_>) -> bool {
+    history.latest().is_some_and(|latest| is_same_input(latest, &scene.watch.chart, values))
 }
 
 /// A custom resource and what its release is called.
@@ -213,46 +227,69 @@ impl Who {
         Target { release: &self.release, namespace: &self.namespace, chart, owner: &self.owner, allow_empty }
     }
 
-    /// The plan, the name of its chart, and what was there before.
+    /// What would be recorded of a revision that is taken over, and the course after that.
+    fn after_taking(
+        &self,
+        taking: Taking,
+        cr: &CustomResource,
+        history: &History,
+        situation: &Situation<'_>,
+        is_same_input: bool,
+    ) -> Course {
+        let Some(latest) = history.latest() else { return Course::Deploy };
+        let status = cr.status().unwrap_or_default();
+        let observed = status["observedGeneration"].as_i64();
+        let is_observed = observed.is_some() && observed == cr.metadata.generation;
+        let taken = Taken { taking, latest, history, wanted: situation.wanted, is_observed };
+        let request = match situation.request {
+            Request::Revision(revision) => Some(revision),
+            _ => None,
+        };
+        let fresh = Own { owner: situation.owner.clone(), request, ..Own::default() };
+        let own = taken.own(fresh, is_same_input);
+        let history = history.clone().with(Release { own: Some(own), ..latest.clone() });
+        course::decide(&Revisions::of(&history), Some(&history), situation)
+    }
+
+    /// The plan, the name of its chart, what was there before, and how it is brought in.
     async fn planned(
         &self,
-        source: Source<'_>,
+        route: Route<'_>,
         history: &History,
-        course: &Course,
         values: &Values,
         scene: &Scene<'_>,
-    ) -> Result<(Plan, String, Vec<Applied>), PreviewError> {
-        let before = history.objects_since_deployed();
-        if let Source::Record(record) = source {
+    ) -> Result<(Plan, String, Vec<Applied>, Manner), PreviewError> {
+        if let Route::Record(record, manner) = route {
             let chart = record.chart_name().to_owned();
-            let planned = self.plan(manifest::read(&record.manifest)?, &before, &chart, scene).await;
-            match planned {
+            match self.plan(manifest::read(&record.manifest)?, history, &chart, scene).await {
                 // A record has no crds/: if one of those went, only a render brings it back.
                 Err(PreviewError::Plan(PlanError::UnknownKind { .. })) => {}
                 Err(error) => return Err(error),
-                Ok(mut plan) => {
-                    if matches!(course, Course::Keep | Course::TakeCharge(_)) {
+                Ok((mut plan, before)) => {
+                    if !matches!(manner, Manner::Rollout { .. }) {
                         plan.prune.clear();
                     }
-                    return Ok((plan, chart, before));
+                    return Ok((plan, chart, before, manner));
                 }
             }
         }
         let chart = scene.watch.chart.name.clone();
         let rendered = self.render(values, history.deployed().is_some(), scene).await?;
-        Ok((self.plan(rendered, &before, &chart, scene).await?, chart, before))
+        let (plan, before) = self.plan(rendered, history, &chart, scene).await?;
+        Ok((plan, chart, before, Manner::Rollout { is_lenient: false }))
     }
 
     async fn plan(
         &self,
         rendered: Rendered,
-        before: &[Applied],
+        history: &History,
         chart: &str,
         scene: &Scene<'_>,
-    ) -> Result<Plan, PreviewError> {
+    ) -> Result<(Plan, Vec<Applied>), PreviewError> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = scene.kinds.kinds_with(&wanted).await?;
-        Ok(plan::plan(rendered, before, &self.target(chart, scene), &kinds)?)
+        let before = plan::before(history, &self.namespace, &kinds);
+        Ok((plan::plan(rendered, &before, &self.target(chart, scene), &kinds)?, before))
     }
 
     async fn render(&self, values: &Values, is_upgrade: bool, scene: &Scene<'_>) -> Result<Rendered, PreviewError> {
@@ -271,24 +308,38 @@ impl Who {
     }
 }
 
-/// Where the objects come from.
+/// Where the objects come from, and how they get into the cluster.
 #[derive(Debug)]
-enum Source<'a> {
-    Record(&'a Release),
+enum Route<'a> {
+    Record(&'a Release, Manner),
     Render,
 }
 
-fn source<'a>(course: &Course, history: &'a History, release: &str) -> Result<Source<'a>, PreviewError> {
+/// The route of a course. `after_taking` tells how it goes on where a revision is taken over first.
+fn route<'a>(
+    course: &Course,
+    history: &'a History,
+    release: &str,
+    after_taking: impl FnOnce(Taking) -> Course,
+) -> Result<Route<'a>, PreviewError> {
     let nothing = |why: String| Err(PreviewError::Nothing(why));
-    let record = |record: Option<&'a Release>| Ok(record.map_or(Source::Render, Source::Record));
+    let by = |record: Option<&'a Release>, manner| Ok(record.map_or(Route::Render, |it| Route::Record(it, manner)));
+    let is_held = history.latest().and_then(|latest| latest.own.as_ref()).is_some_and(|own| own.hold.is_some());
     match course {
-        Course::Keep | Course::Resume => record(history.latest()),
-        Course::TakeCharge(Taking::ByHelm | Taking::NewLife) => record(history.latest()),
-        Course::Again => record(history.deployed()),
-        Course::RollBack { to, .. } => record(history.get(*to)),
-        Course::Deploy | Course::Recover | Course::Reinstall | Course::Ask | Course::TakeCharge(Taking::Adopted) => {
-            Ok(Source::Render)
-        }
+        Course::Keep => by(history.latest(), Manner::Repair),
+        Course::Resume => by(history.latest(), Manner::Rollout { is_lenient: is_held }),
+        Course::Again => by(history.deployed(), Manner::Rollout { is_lenient: false }),
+        Course::TakeCharge(taking) => match after_taking(*taking) {
+            Course::Keep => by(history.latest(), Manner::InPlace),
+            _ => Ok(Route::Render),
+        },
+        // The revision that is there stays, and is held from now on.
+        Course::RollBack { to, .. } if is_standing(history, *to) => by(history.get(*to), Manner::Repair),
+        Course::RollBack { to, .. } => by(history.get(*to), Manner::Rollout { is_lenient: true }),
+        Course::Deploy | Course::Reinstall | Course::Ask => Ok(Route::Render),
+        Course::Recover => nothing(format!(
+            "the record of the release {release} went; the operator makes it anew from what is there, and nobody can tell before that what would change"
+        )),
         Course::Wait { revision, status } => nothing(format!(
             "another tool is at work on the release {release}: its revision {revision} is {}; the operator waits until that is over",
             status.as_str()
@@ -299,6 +350,10 @@ fn source<'a>(course: &Course, history: &'a History, release: &str) -> Result<So
         )),
         Course::Refuse(refusal) => nothing(refused(refusal, release)),
     }
+}
+
+fn is_standing(history: &History, revision: u32) -> bool {
+    Revisions::of(history).standing().is_some_and(|standing| standing.revision == revision)
 }
 
 fn refused(refusal: &Refusal, release: &str) -> String {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::hidden::{hide, written};
 use super::others::{Governed, left_to_others};
-use super::{Preview, PreviewError, Scene};
+use super::{Manner, Preview, PreviewError, Scene};
 use crate::children::ends_by_itself;
 use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
@@ -21,6 +21,7 @@ use crate::preflight::{Allowed, Preflight, check_claim, complaint_about, preflig
 use crate::prune::{self, Occasion, Rules, Verdict};
 use crate::release::Applied;
 use crate::watches::Prune;
+use crate::wishes::Wishes;
 
 /// How many objects are asked about at once.
 const AT_ONCE: usize = 8;
@@ -142,7 +143,7 @@ impl Look<'_> {
     /// What a rollout would ask before its first write. A repair asks about each object by itself.
     async fn preflight(&self) -> Result<Preflight, PreviewError> {
         let Preview { plan, .. } = self.preview;
-        if self.preview.is_at_rest() {
+        if self.preview.manner == Manner::Repair {
             return Ok(Preflight::default());
         }
         let target = self.preview.target(self.scene);
@@ -156,7 +157,9 @@ impl Look<'_> {
     }
 
     fn allowed(&self) -> Allowed {
-        Allowed { adopt: self.preview.wishes.adopt, replace: self.preview.wishes.replace }
+        let Wishes { adopt, replace, .. } = self.preview.wishes;
+        let leave = matches!(self.preview.manner, Manner::InPlace | Manner::Rollout { is_lenient: true });
+        Allowed { adopt, replace: replace && !leave, leave }
     }
 
     /// What would become of one planned object; None if it stays as it is.
@@ -164,12 +167,13 @@ impl Look<'_> {
         let id = planned.object.id();
         let recorded = self.recorded(&id);
         let live = self.live.get(&id.key());
-        let is_at_rest = self.preview.is_at_rest();
-        if is_at_rest && recorded.is_some_and(|applied| applied.is_left_alone) {
+        let is_left_alone = recorded.is_some_and(|applied| applied.is_left_alone);
+        if (self.preview.manner == Manner::Repair && is_left_alone) || preflight.leave.contains_key(&id) {
             return Ok(None);
         }
+        let is_new_revision = matches!(self.preview.manner, Manner::Rollout { .. });
         match live {
-            None if is_at_rest && ends_by_itself(&id) => Ok(None),
+            None if !is_new_revision && ends_by_itself(&id) => Ok(None),
             None => Ok(Some(created(&planned.object))),
             Some(live) if preflight.replace.contains_key(&id) => {
                 let after = planned.object.value().clone();
@@ -236,7 +240,7 @@ impl Look<'_> {
                 Prune::All => Occasion::UpgradeAll,
             },
             applied: self.live.values().filter_map(|live| live.metadata.uid.clone()).collect(),
-            helm_marks_suffice: false,
+            helm_marks_suffice: preview.history.foreign_since_deployed().next().is_some(),
         };
         let kinds = self.scene.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let mut changes = vec![];
