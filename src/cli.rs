@@ -1,14 +1,17 @@
 //! The command line: one file per command.
 
 mod access;
+pub mod adopt;
 pub mod diff;
 pub mod get;
 pub mod history;
 mod named;
 mod output;
 pub mod render;
+pub mod rollback;
 pub mod run;
 pub mod validate;
+mod waiting;
 mod wanted;
 
 use std::path::PathBuf;
@@ -34,6 +37,8 @@ pub enum Command {
     Render(render::Args),
     History(history::Args),
     Get(get::Args),
+    Rollback(rollback::Args),
+    Adopt(adopt::Args),
     /// Check a watches file and its charts, without a cluster
     Validate(validate::Args),
     /// Print the version

@@ -33,6 +33,8 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => return in_runtime(cli::diff::run(args)),
         Command::Render(args) => return in_runtime(cli::render::run(args)),
         Command::History(args) => return in_runtime(cli::history::run(args)),
+        Command::Rollback(args) => return in_runtime(cli::rollback::run(args)),
+        Command::Adopt(args) => return in_runtime(cli::adopt::run(args)),
         Command::Get(args) => return in_runtime(cli::get::run(args)),
     }
     Ok(ExitCode::SUCCESS)

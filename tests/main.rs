@@ -27,6 +27,7 @@ mod hooks_are_never_ordinary_objects;
 mod nobody_elses_objects_are_taken;
 mod prune_removes_only_what_is_ours;
 mod the_benchmark_counts;
+mod the_command_line_asks_the_operator;
 mod the_command_line_shows_what_was_deployed;
 mod the_command_line_shows_what_would_happen;
 mod the_docs_are_true;

@@ -96,6 +96,17 @@ impl Preview {
         Ok(changes)
     }
 
+    /// Whose the objects are that are there already.
+    pub async fn claims(&self, scene: &Scene<'_>) -> Result<Vec<(ObjectId, Claim)>, PreviewError> {
+        let live = self.live(scene).await?;
+        let claims = self.plan.ids().filter_map(|id| {
+            let metadata = &live.get(&id.key())?.metadata;
+            let claim = judge(metadata, &self.release, &self.namespace, &self.owner);
+            Some((id, claim))
+        });
+        Ok(claims.collect())
+    }
+
     /// What is there of the planned objects.
     async fn live(&self, scene: &Scene<'_>) -> Result<Live, PreviewError> {
         let askable = self.plan.apply.iter().filter(|planned| planned.judged != Judged::Never);
