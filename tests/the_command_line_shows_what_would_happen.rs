@@ -21,7 +21,7 @@ fn assert_nothing(said: Said, when: &str) {
     assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""), "{when}: {said:?}");
 }
 
-/// Nothing would change right after an install, nor after pods have come and gone.
+/// Nothing would change right after an install, nor after pods have come and gone, nor after a restart of the workloads.
 async fn an_unchanged_resource_has_no_diff(project: Project, spec: Value) {
     let _operator = project.run();
     project.apply("web", spec.clone()).await;
@@ -29,18 +29,38 @@ async fn an_unchanged_resource_has_no_diff(project: Project, spec: Value) {
     let web = project.named("web");
     assert_nothing(project.cli(&["diff", &web]), "right after the install");
     project.condition("web", "Ready", "True").await;
+    delete_pods(&project).await;
+    assert_nothing(project.cli(&["diff", &web]), "after its pods were made again");
+    for workload in project.kubectl(&["get", "deployment,statefulset,daemonset", "-o", "name"]).lines() {
+        project.kubectl(&["rollout", "restart", workload]);
+        project.kubectl(&["rollout", "status", workload, "--timeout=60s"]);
+    }
+    assert_nothing(project.cli(&["diff", &web]), "after a restart of its workloads");
+    assert_nothing(project.cli(&["diff", "-f", file(&project, "web", spec)]), "as a file");
+}
+
+/// Deletes all pods of workloads, and waits until as many others are ready. A bare pod that ended does not come again.
+async fn delete_pods(project: &Project) {
     let pods: Api<Pod> = Api::namespaced(project.client.clone(), &project.namespace);
     let managed = async || {
         let all = pods.list(&ListParams::default()).await.unwrap().items;
-        all.into_iter().filter(|pod| !pod.owner_references().is_empty()).collect::<Vec<_>>()
+        let is_of_workload = |pod: &Pod| pod.owner_references().iter().any(|owner| owner.kind != project.resource.kind);
+        all.into_iter().filter(is_of_workload).collect::<Vec<_>>()
     };
-    for pod in managed().await {
-        // A pod of a Job that ended is not made again.
-        let _ = pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await;
+    let before = managed().await;
+    for pod in &before {
+        pods.delete(&pod.name_any(), &DeleteParams::default().grace_period(0)).await.unwrap();
     }
-    project.condition("web", "Ready", "True").await;
-    assert_nothing(project.cli(&["diff", &web]), "after its pods were made again");
-    assert_nothing(project.cli(&["diff", "-f", file(&project, "web", spec)]), "as a file");
+    until("the pods are made again", async || {
+        let after = managed().await;
+        let is_ready = |pod: &Pod| {
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        };
+        let are_others = after.iter().all(|pod| is_ready(pod) && !before.iter().any(|old| old.uid() == pod.uid()));
+        (are_others && after.len() == before.len()).then_some(())
+    })
+    .await;
 }
 
 /// A test per chart, so that they run beside each other.
@@ -143,6 +163,8 @@ async fn a_finished_job_is_no_difference_whether_it_is_there_or_cleaned_up() {
     .await;
     project.condition("web", "Ready", "True").await;
     assert_nothing(project.cli(&["diff", &web]), "after both ended");
+    project.kubectl(&["delete", "pods", "--all", "--grace-period=0", "--force"]);
+    assert_nothing(project.cli(&["diff", &web]), "after their pods went");
     // A new revision runs it again, and that is told.
     let data = project.cli(&["diff", "-f", file(&project, "web", spec("green")), "-o", "json"]).json();
     let seen: Vec<_> = data.as_array().unwrap().iter().map(|it| (&it["object"]["name"], &it["change"])).collect();
