@@ -12,7 +12,8 @@ const BOTH: [&str; 2] = ["helm3", "helm4"];
 /// Two revisions of one release, green after blue; each has a random value and an object of its own.
 async fn two_revisions() -> Project {
     let project = Project::of_objects().await;
-    let random = "apiVersion: v1\nkind: Secret\nmetadata: {name: random}\nstringData: {password: '{{ randAlphaNum 12 }}'}\n";
+    let random =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: random}\nstringData: {password: '{{ randAlphaNum 12 }}'}\n";
     project.template("random.yaml", random);
     project
 }
@@ -37,8 +38,11 @@ async fn password(project: &Project) -> Value {
 async fn records(project: &Project) -> Vec<(String, String)> {
     let api = project.objects("v1", "Secret", Some(&project.namespace));
     let listed = api.list(&kube::api::ListParams::default().labels("owner=helm,name=web")).await.unwrap();
-    let mut records: Vec<_> =
-        listed.items.iter().map(|secret| (secret.labels()["version"].clone(), secret.labels()["status"].clone())).collect();
+    let mut records: Vec<_> = listed
+        .items
+        .iter()
+        .map(|secret| (secret.labels()["version"].clone(), secret.labels()["status"].clone()))
+        .collect();
     records.sort_by_key(|(version, _)| version.parse::<u32>().unwrap());
     records
 }
@@ -75,8 +79,8 @@ async fn it_is_told_within_a_second_held_and_ends_with_the_next_spec() {
         let patch = json!({"data": {"colour": "red"}});
         project.configs().patch("web", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
         until("it is set back", async || (colour(&project).await == "blue").then_some(())).await;
-        let config = project.get("v1", "ConfigMap", "web").await.unwrap();
-        assert_eq!(config.owner_references().len(), 1, "{helm}: our owner reference is there again");
+        let web = project.get("v1", "ConfigMap", "web").await.unwrap();
+        assert_eq!(web.owner_references().len(), 1, "{helm}: our owner reference is there again");
         stays(Duration::from_secs(2), "nothing is written any more", async || {
             (records(&project).await, project.crs().get("web").await.unwrap().resource_version())
         })
@@ -87,11 +91,13 @@ async fn it_is_told_within_a_second_held_and_ends_with_the_next_spec() {
         project.apply("web", json!({"objects": [config("web", "black")]})).await;
         project.deployed("web").await;
         until("the spec decides again", async || (colour(&project).await == "black").then_some(())).await;
-        project.told("web", "the hold is over", |status| {
-            status["conditions"].as_array()?.iter().all(|it| it["type"] != "Held").then_some(())
-        })
-        .await;
-        until("what was held goes", async || project.get("v1", "ConfigMap", "blue").await.is_none().then_some(())).await;
+        project
+            .told("web", "the hold is over", |status| {
+                status["conditions"].as_array()?.iter().all(|it| it["type"] != "Held").then_some(())
+            })
+            .await;
+        until("what was held goes", async || project.get("v1", "ConfigMap", "blue").await.is_none().then_some(()))
+            .await;
         drop(operator);
     }
 }

@@ -11,6 +11,7 @@
 mod crd;
 pub mod life;
 mod operator;
+mod policy;
 pub mod proxy;
 pub mod strange_helm;
 mod waiting;

@@ -1,8 +1,8 @@
 //! One custom resource while it is being reconciled: who it is, what its release is called, what it says about itself.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
@@ -21,6 +21,7 @@ use crate::controller::resources::Resources;
 use crate::course::{Refusal, Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
+use crate::drift;
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
 use crate::queue::{Turn, Urgency};
@@ -126,12 +127,19 @@ impl<'a> Subject<'a> {
                 RollbackTo::Revision(revision) => Request::Revision(revision),
             },
             retries: self.wishes.retries,
+            asked: self.asked(),
             rolls_back: self.wishes.on_failure == OnFailure::Rollback,
             is_new: self.is_new(),
             was_deployed: self.told_revision().is_some(),
             was_ours: self.contents() != Contents::default(),
             now: Timestamp::now(),
         }
+    }
+
+    /// Stands for the annotations that others put on the custom resource.
+    pub fn asked(&self) -> drift::Hash {
+        let others = self.cr.annotations().iter().filter(|(key, _)| !key.starts_with(applyset::PREFIX));
+        drift::Hash::of(others.flat_map(|(key, value)| [key.as_str(), value.as_str()]))
     }
 
     /// The revision that the status says is deployed.
