@@ -1,7 +1,18 @@
 //! The command line: one file per command.
 
+mod access;
+pub mod adopt;
+pub mod diff;
+pub mod get;
+pub mod history;
+mod named;
+mod output;
+pub mod render;
+pub mod rollback;
 pub mod run;
 pub mod validate;
+mod waiting;
+mod wanted;
 
 use std::path::PathBuf;
 
@@ -22,11 +33,22 @@ pub struct Args {
 pub enum Command {
     /// Run the operator
     Run(run::Args),
+    Diff(diff::Args),
+    Render(render::Args),
+    History(history::Args),
+    Get(get::Args),
+    Rollback(rollback::Args),
+    Adopt(adopt::Args),
     /// Check a watches file and its charts, without a cluster
     Validate(validate::Args),
     /// Print the version
     Version,
 }
+
+/// What a person wrote makes no sense. The exit code is 2, as clap's own.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(String);
 
 /// Where an operator project is, and what renders it.
 #[derive(Debug, clap::Args)]
@@ -37,4 +59,15 @@ pub struct Project {
     /// The helm program, version 3 or 4 [default: `helm` on PATH]
     #[arg(long, value_name = "PATH", env = "CHARTWRIGHT_HELM")]
     pub helm: Option<PathBuf>,
+}
+
+impl Command {
+    /// The exit code of an error.
+    pub fn failure(&self) -> u8 {
+        match self {
+            // As with diff(1), 1 says that something differs.
+            Command::Diff(_) => 2,
+            _ => 1,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use kube::Client;
-use kube::config::{Config, InClusterError, KubeConfigOptions, KubeconfigError};
+use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::error::{innermost, sentence};
 
@@ -31,9 +31,21 @@ pub struct Cluster {
     pub version: String,
 }
 
+/// Which cluster a person means, where it is not the one that everything points to.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+}
+
 /// Connects by KUBECONFIG, ~/.kube/config or the pod's ServiceAccount, and makes sure that the API server answers.
 pub async fn connect() -> Result<Cluster, ClusterError> {
-    let (mut config, source_name) = configuration().await?;
+    connect_by(&Access::default()).await
+}
+
+/// The same, by this kubeconfig and this context of it.
+pub async fn connect_by(access: &Access) -> Result<Cluster, ClusterError> {
+    let (mut config, source_name) = configuration(access).await?;
     config.headers.extend("user-agent".parse().ok().zip(USER_AGENT.parse().ok()));
     let server = config.cluster_url.to_string();
     let namespace = config.default_namespace.clone();
@@ -52,9 +64,15 @@ pub async fn connect() -> Result<Cluster, ClusterError> {
 }
 
 /// kube's own inference hides a broken kubeconfig behind "not in a cluster"; whoever has one wants to know.
-async fn configuration() -> Result<(Config, String), ClusterError> {
-    if let Some(file) = kubeconfig() {
-        let config = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
+async fn configuration(access: &Access) -> Result<(Config, String), ClusterError> {
+    let given = access.kubeconfig.as_ref().map(|file| file.display().to_string());
+    if let Some(file) = given.or_else(kubeconfig) {
+        let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
+        let config = match access.kubeconfig.as_ref().map(Kubeconfig::read_from) {
+            None => Config::from_kubeconfig(&options).await,
+            Some(Ok(read)) => Config::from_custom_kubeconfig(read, &options).await,
+            Some(Err(error)) => Err(error),
+        };
         let config = config.map_err(|error| ClusterError::Kubeconfig { file: file.clone(), error })?;
         return Ok((config, format!("the kubeconfig {file}")));
     }

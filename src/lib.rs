@@ -33,6 +33,7 @@
 //! | [`status`] | what the custom resource says about itself |
 //! | [`custom_resource`] | a custom resource as it is watched |
 //! | [`reconcile`] | the story |
+//! | [`preview`] | what the next reconcile would do, without doing it |
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
@@ -75,6 +76,7 @@ pub mod ownership;
 pub mod packed;
 pub mod plan;
 pub mod preflight;
+pub mod preview;
 pub mod prune;
 pub mod queue;
 pub mod reconcile;

@@ -120,21 +120,25 @@ impl Listeners {
         }
     }
 
-    /// Which fields of an object others may decide: the cluster, and whom the watch or the object itself allows.
+    /// Which fields of an object others may decide.
     pub fn rules(&self, key: &ObjectKey, metadata: &ObjectMeta, parent: Option<&Parent>) -> Rules {
         let all = self.read();
         let ignore = parent.and_then(|parent| all.get(parent.kind)).map_or(&[][..], |listener| &listener.ignore);
-        let of_watch =
-            ignore.iter().filter(|ignore| ignore.target.matches(key)).flat_map(|ignore| ignore.paths.clone());
-        let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(IGNORE_FIELDS));
-        let of_object = annotation.map(|text| Rules::of_annotation(text).0).unwrap_or_default();
-        Rules::of_cluster(&key.group, &key.kind).with(of_watch).with(of_object)
+        rules(key, metadata, ignore)
     }
 
     fn read(&self) -> std::sync::RwLockReadGuard<'_, Vec<Listener>> {
         // A poisoned lock still holds a list.
         self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
+}
+
+/// Which fields of an object others may decide: the cluster, and whom the watch or the object itself allows.
+pub fn rules(key: &ObjectKey, metadata: &ObjectMeta, ignore: &[Ignore]) -> Rules {
+    let of_watch = ignore.iter().filter(|ignore| ignore.target.matches(key)).flat_map(|ignore| ignore.paths.clone());
+    let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(IGNORE_FIELDS));
+    let of_object = annotation.map(|text| Rules::of_annotation(text).0).unwrap_or_default();
+    Rules::of_cluster(&key.group, &key.kind).with(of_watch).with(of_object)
 }
 
 fn is_same_kind(a: &Kind, b: &Kind) -> bool {

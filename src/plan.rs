@@ -15,7 +15,7 @@ use crate::error::Category;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
-use crate::release::Applied;
+use crate::release::{Applied, History};
 use crate::scalers::target_of;
 
 /// Marks every object of a release; the watches on children select it.
@@ -266,6 +266,19 @@ pub fn unmarked(mut object: Value) -> Value {
         }
     }
     object
+}
+
+/// What may be in the cluster by earlier revisions of a release in this namespace, those of other tools included.
+pub fn before(history: &History, namespace: &str, kinds: &Kinds) -> Vec<Applied> {
+    let mut before = history.objects_since_deployed();
+    for foreign in history.foreign_since_deployed() {
+        for member in members(&foreign.manifest, namespace, kinds) {
+            if !before.iter().any(|known| known.id.key() == member.id.key()) {
+                before.push(member);
+            }
+        }
+    }
+    before
 }
 
 /// The objects of a manifest that another tool recorded for a release in this namespace. What cannot be read was not

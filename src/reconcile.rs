@@ -47,6 +47,7 @@ use recover::Recovered;
 
 pub use memory::Memory;
 pub use subject::{Context, FINALIZER, Subject, Wish};
+pub use takeover::{Taken, is_same_input};
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -38,7 +38,7 @@ use serde_json::Value;
 pub use codec::{RecordError, Stored};
 pub use digest::digest;
 pub use history::History;
-pub use mask::without_secret_data;
+pub use mask::{with_secrets_masked, without_secret_data};
 pub use name::NameTemplate;
 pub use own::{Applied, HeldBy, Hold, Own, OwnerMark, Trouble};
 pub use records::Records;

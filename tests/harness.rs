@@ -8,6 +8,7 @@
 //! project.until("the ConfigMap is there", async || …).await;
 //! ```
 
+pub mod command_line;
 mod crd;
 pub mod life;
 mod operator;

@@ -101,7 +101,7 @@ impl Subject<'_> {
     async fn bring_in(&self, draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let before = self.before(history, &kinds);
+        let before = plan::before(history, &self.namespace, &kinds);
         let target = self.target(draft.chart_name());
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
         self.settle(&mut plan, history, &kinds);
@@ -128,19 +128,6 @@ impl Subject<'_> {
         }
         self.announce(&release, &plan).await;
         Ok(release)
-    }
-
-    /// What may be in the cluster by earlier revisions, those of other tools included.
-    fn before(&self, history: &History, kinds: &Kinds) -> Vec<Applied> {
-        let mut before = history.objects_since_deployed();
-        for foreign in history.foreign_since_deployed() {
-            for member in plan::members(&foreign.manifest, &self.namespace, kinds) {
-                if !before.iter().any(|known| known.id.key() == member.id.key()) {
-                    before.push(member);
-                }
-            }
-        }
-        before
     }
 
     /// Tells of recorded objects whether the watches see them with our marks, so that nobody need be asked.

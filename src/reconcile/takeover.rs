@@ -11,13 +11,14 @@ use super::holds::{held_sentence, overridden, rolled_back_to};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply;
-use crate::chart::recorded;
+use crate::chart::{Chart, recorded};
 use crate::children::ends_by_itself;
 use crate::course::Taking;
 use crate::manifest;
 use crate::plan;
 use crate::preflight::preflight;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Release};
+use crate::values::Values;
 
 impl Subject<'_> {
     /// Makes the latest revision ours.
@@ -37,27 +38,8 @@ impl Subject<'_> {
     }
 
     fn own_of_taken(&self, taking: Taking, wish: &Wish, history: &History, latest: &Release) -> Own {
-        match (taking, &latest.own) {
-            (Taking::NewLife, Some(own)) => Own { owner: self.owner_mark(), ..own.clone() },
-            (Taking::Adopted, _) => {
-                let digest = if is_same_input(latest, wish) { wish.digest.clone() } else { String::new() };
-                self.own(digest)
-            }
-            _ => {
-                let digest = latest.digest().unwrap_or_default().to_owned();
-                let overrides = match self.is_observed() {
-                    true => Some(wish.digest.as_str()),
-                    false => overridden(history),
-                };
-                let hold = overrides.filter(|overridden| *overridden != digest).map(|overridden| Hold {
-                    to: rolled_back_to(latest),
-                    digest: overridden.to_owned(),
-                    by: HeldBy::Helm,
-                    failed: None,
-                });
-                Own { hold, kept: history.kept().to_vec(), ..self.own(digest) }
-            }
-        }
+        let taken = Taken { taking, latest, history, wanted: &wish.digest, is_observed: self.is_observed() };
+        taken.own(self.own(String::new()), is_same_input(latest, &wish.chart, &wish.values))
     }
 
     /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not
@@ -116,9 +98,47 @@ impl Subject<'_> {
     }
 }
 
+/// A revision that is taken over, and what decides what is recorded of it. Pure.
+pub struct Taken<'a> {
+    pub taking: Taking,
+    pub latest: &'a Release,
+    pub history: &'a History,
+    /// The digest of what spec and chart say now.
+    pub wanted: &'a str,
+    /// Whether the status speaks of the spec as it is now.
+    pub is_observed: bool,
+}
+
+impl Taken<'_> {
+    /// Our part of its record. `fresh` is that of a new one.
+    pub fn own(&self, fresh: Own, is_same_input: bool) -> Own {
+        match (self.taking, &self.latest.own) {
+            (Taking::NewLife, Some(own)) => Own { owner: fresh.owner, ..own.clone() },
+            (Taking::Adopted, _) => {
+                let digest = if is_same_input { self.wanted.to_owned() } else { String::new() };
+                Own { digest, ..fresh }
+            }
+            _ => {
+                let digest = self.latest.digest().unwrap_or_default().to_owned();
+                let overrides = match self.is_observed {
+                    true => Some(self.wanted),
+                    false => overridden(self.history),
+                };
+                let hold = overrides.filter(|overridden| *overridden != digest).map(|overridden| Hold {
+                    to: rolled_back_to(self.latest),
+                    digest: overridden.to_owned(),
+                    by: HeldBy::Helm,
+                    failed: None,
+                });
+                Own { digest, hold, kept: self.history.kept().to_vec(), ..fresh }
+            }
+        }
+    }
+}
+
 /// Whether another tool made a revision from just what the custom resource asks for. Then its render is the right one, and
 /// random values in it stay.
-fn is_same_input(release: &Release, wish: &Wish) -> bool {
-    let is_chart = |recorded: &Value| recorded::is_the_same(&wish.chart, recorded);
-    release.config == *wish.values.json() && release.recorded_chart().is_some_and(is_chart)
+pub fn is_same_input(release: &Release, chart: &Chart, values: &Values) -> bool {
+    let is_chart = |recorded: &Value| recorded::is_the_same(chart, recorded);
+    release.config == *values.json() && release.recorded_chart().is_some_and(is_chart)
 }

@@ -1,4 +1,4 @@
-//! A manifest for the status of a custom resource: without the data of Secrets, and short.
+//! A manifest that may be shown: without the data of Secrets, and for the status of a custom resource also short.
 //!
 //! Documents that are Secrets, or lists with Secrets, are written anew with a mask in place of every value. All others
 //! stay as they are, to the letter. A document that cannot be read is left out, because nobody knows what is in it.
@@ -30,6 +30,11 @@ pub fn without_secret_data(manifest: &str) -> String {
         text.push_str(&masked);
     }
     text
+}
+
+/// The whole manifest with every value of a Secret masked.
+pub fn with_secrets_masked(manifest: &str) -> String {
+    documents(manifest).into_iter().map(masked).collect()
 }
 
 /// Each with the separator above it, so that together they are the whole text.

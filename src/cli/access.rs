@@ -1,0 +1,153 @@
+//! How the commands reach the cluster: which one, which namespace, and the custom resource that is meant.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::named::{self, Known, Named};
+use crate::calls::Calls;
+use crate::cluster::{self, Cluster};
+use crate::custom_resource::CustomResource;
+use crate::discovery::Kind;
+use crate::error::sentence;
+use crate::release::{History, NameTemplate, Store};
+
+/// The name under which a person's wishes are written on a custom resource.
+const MANAGER: &str = "chartwright-cli";
+
+/// Which cluster, and where in it.
+#[derive(Debug, clap::Args)]
+pub struct Access {
+    /// The namespace of the custom resource [default: the kubeconfig's]
+    #[arg(short, long, value_name = "NAME", help_heading = "Cluster")]
+    pub namespace: Option<String>,
+    /// The kubeconfig [default: KUBECONFIG, then ~/.kube/config]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", help_heading = "Cluster")]
+    pub context: Option<String>,
+}
+
+impl Access {
+    pub async fn connect(&self) -> anyhow::Result<Session> {
+        let access = cluster::Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
+        let Cluster { client, namespace, .. } = cluster::connect_by(&access).await?;
+        let calls = Calls::new(client.clone());
+        let known = calls.within(named::known(&client)).await;
+        let known =
+            known.map_err(|error| anyhow::anyhow!("cannot ask the API server for its kinds: {}", sentence(&error)))?;
+        Ok(Session { calls, namespace: self.namespace.clone().unwrap_or(namespace), known })
+    }
+}
+
+/// A cluster that answers.
+pub struct Session {
+    pub calls: Calls,
+    /// Where custom resources are looked for, and the releases of cluster-scoped ones.
+    pub namespace: String,
+    known: Vec<Known>,
+}
+
+/// A custom resource, and how it is reached.
+pub struct Found {
+    pub kind: Kind,
+    pub cr: CustomResource,
+    api: Api<CustomResource>,
+}
+
+impl Session {
+    pub fn kind(&self, written: &str) -> anyhow::Result<Kind> {
+        Ok(named::find(written, &self.known)?.kind.clone())
+    }
+
+    /// The custom resource that a person named.
+    pub async fn find(&self, named: &Named) -> anyhow::Result<Found> {
+        self.find_as(&self.kind(&named.kind)?, &named.name).await
+    }
+
+    /// A custom resource of a kind that is known.
+    pub async fn find_as(&self, kind: &Kind, name: &str) -> anyhow::Result<Found> {
+        let place = if kind.namespaced { format!(" in the namespace {}", self.namespace) } else { String::new() };
+        match self.get(kind, name, None).await? {
+            Some(found) => Ok(found),
+            None => bail!("there is no {} {name:?}{place}", kind.resource.kind),
+        }
+    }
+
+    /// A custom resource, if it is there. It may be in another namespace than that of the session.
+    pub async fn get(&self, kind: &Kind, name: &str, namespace: Option<&str>) -> anyhow::Result<Option<Found>> {
+        let api = self.api(kind, namespace);
+        let answer = self.calls.within(api.get_opt(name)).await;
+        let cr = answer
+            .map_err(|error| anyhow::anyhow!("cannot get the {} {name:?}: {}", kind.resource.kind, sentence(&error)))?;
+        Ok(cr.map(|cr| Found { kind: kind.clone(), cr, api }))
+    }
+
+    pub fn api(&self, kind: &Kind, namespace: Option<&str>) -> Api<CustomResource> {
+        match kind.namespaced {
+            true => Api::namespaced_with(self.calls.client(), namespace.unwrap_or(&self.namespace), &kind.resource),
+            false => Api::all_with(self.calls.client(), &kind.resource),
+        }
+    }
+
+    /// All revisions of a custom resource's release.
+    pub async fn history(&self, found: &Found) -> anyhow::Result<History> {
+        let (namespace, release) = (found.release_namespace(&self.namespace), found.release());
+        Ok(Store::new(self.calls.clone()).history(&namespace, &release).await?)
+    }
+
+    /// The same, and there must be some.
+    pub async fn revisions(&self, found: &Found) -> anyhow::Result<History> {
+        let history = self.history(found).await?;
+        if history.is_empty() {
+            let (namespace, release) = (found.release_namespace(&self.namespace), found.release());
+            bail!("there is no release {namespace}/{release} of the {}; nothing was deployed yet", found.shown());
+        }
+        Ok(history)
+    }
+
+    /// Sets or removes an annotation of a custom resource.
+    pub async fn annotate(&self, found: &Found, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+        // Another custom resource that took the name in the meantime has another UID, which cannot be changed.
+        let patch = json!({"metadata": {"uid": found.cr.metadata.uid, "annotations": {key: value}}});
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        let patch = Patch::Merge(patch);
+        let written = self.calls.within(found.api.patch(&found.cr.name_any(), &params, &patch)).await;
+        written
+            .map(|_| ())
+            .map_err(|error| anyhow::anyhow!("cannot annotate the {}: {}", found.shown(), sentence(&error)))
+    }
+}
+
+impl Found {
+    /// `Nginx default/web`
+    pub fn shown(&self) -> String {
+        let place = self.cr.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("{} {place}{}", self.kind.resource.kind, self.cr.name_any())
+    }
+
+    /// As its status tells, or as it is called without a template.
+    pub fn release(&self) -> String {
+        let status = self.cr.status().unwrap_or_default();
+        let told = status.pointer("/deployedRelease/name").and_then(Value::as_str).map(str::to_owned);
+        let (kind, namespace, name) = (&self.kind.resource.kind, self.cr.namespace(), self.cr.name_any());
+        told.unwrap_or_else(|| NameTemplate::default().name(kind, namespace.as_deref(), &name))
+    }
+
+    pub fn release_namespace(&self, fallback: &str) -> String {
+        self.cr.namespace().unwrap_or_else(|| fallback.to_owned())
+    }
+
+    /// The same custom resource as it is now.
+    pub async fn again(&self, session: &Session) -> anyhow::Result<Found> {
+        let answer = session.calls.within(self.api.get(&self.cr.name_any())).await;
+        let cr = answer
+            .map_err(|error| anyhow::anyhow!(sentence(&error)))
+            .with_context(|| format!("cannot get the {}", self.shown()))?;
+        Ok(Found { kind: self.kind.clone(), cr, api: self.api.clone() })
+    }
+}

@@ -1,0 +1,70 @@
+//! `chartwright diff`: what the next reconcile would change.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::output::{Colour, Format, print};
+use super::wanted::Wanted;
+use crate::object::ObjectId;
+use crate::preview::Preview;
+use crate::preview::changes::{Change, What};
+use crate::preview::unified::{coloured, unified};
+
+/// Show what the next reconcile would change
+///
+/// Every object is compared with the API server's answer to a dry run, so defaults do not show. With -f, the custom resource
+/// comes from a file: this is what `kubectl apply -f` of it would lead to. The data of Secrets is masked; a value that becomes
+/// another is shown as changed. Nothing is written.
+///
+/// The exit code is 0 if nothing would change, 1 if something would, and 2 if that cannot be told: the chart does not render,
+/// the API server refuses an object, or the operator would do nothing for a reason that is printed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  chartwright diff nginx web
+  chartwright diff -f config/samples/nginx.yaml
+  chartwright diff nginx/web -o json | jq -r '.[].change'
+  chartwright diff -f web.yaml || [ $? -eq 1 ] && kubectl apply -f web.yaml")]
+pub struct Args {
+    #[command(flatten)]
+    pub wanted: Wanted,
+    /// When to colour
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub color: Colour,
+    /// Print data for scripts: a list of objects with what becomes of them
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<Format>,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let ready = args.wanted.ready().await?;
+    let scene = ready.scene();
+    let preview = Preview::of(&ready.cr, &scene).await?;
+    let changes = preview.changes(&scene).await?;
+    print(&match args.output {
+        Some(format) => format.text(&changes.iter().map(data).collect())?,
+        None => {
+            let text: String = changes.iter().map(unified).collect();
+            if args.color.is_on() { coloured(&text) } else { text }
+        }
+    })?;
+    Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn data(change: &Change) -> Value {
+    let mut data = json!({
+        "object": reference(&change.id),
+        "change": change.what.as_str(),
+        "before": change.before,
+        "after": change.after,
+    });
+    if let What::Kept(why) = change.what {
+        data["reason"] = why.into();
+    }
+    data
+}
+
+fn reference(id: &ObjectId) -> Value {
+    let gvk = id.gvk();
+    json!({"apiVersion": gvk.api_version(), "kind": id.kind, "namespace": id.namespace, "name": id.name})
+}

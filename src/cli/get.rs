@@ -1,0 +1,123 @@
+//! `chartwright get values` and `chartwright get manifest`: what a revision was made with, and what it consists of.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::access::Access;
+use super::named;
+use super::output::{Format, print, yaml};
+use crate::manifest;
+use crate::release::{self, History, Release};
+
+/// Show the values or the manifest of a revision
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    pub what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum What {
+    Values(Values),
+    Manifest(Manifest),
+}
+
+/// Show the values that a revision was made with
+///
+/// These are the spec of the custom resource at that time, and the overrides of watches.yaml. They are printed as they are,
+/// passwords included. The chart's defaults are not among them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  chartwright get values nginx web
+  chartwright get values nginx/web --revision 2 -o json")]
+pub struct Values {
+    #[command(flatten)]
+    pub common: Common,
+}
+
+/// Show the objects that a revision consists of
+///
+/// They are printed as the release record holds them, with the data of Secrets masked. Labels, annotations and owner references
+/// that the operator adds are not among them: `chartwright render` shows those.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  chartwright get manifest nginx web
+  chartwright get manifest nginx/web --revision 2
+  chartwright get manifest nginx/web --show-secrets -o json")]
+pub struct Manifest {
+    #[command(flatten)]
+    pub common: Common,
+    /// Print the data of Secrets too
+    #[arg(long)]
+    pub show_secrets: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// The custom resource
+    #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
+    pub resource: Vec<String>,
+    /// Which revision [default: the deployed one, or else the latest]
+    #[arg(long, value_name = "N")]
+    pub revision: Option<u32>,
+    #[command(flatten)]
+    pub access: Access,
+    /// Print data for scripts
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<Format>,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let text = match args.what {
+        What::Values(Values { common }) => {
+            let release = common.release().await?;
+            common.output.map_or_else(|| yaml(&release.config), |format| format.text(&release.config))?
+        }
+        What::Manifest(Manifest { common, show_secrets }) => {
+            let release = common.release().await?;
+            let text = if show_secrets { release.manifest } else { release::with_secrets_masked(&release.manifest) };
+            match common.output {
+                // The record holds YAML already.
+                None | Some(Format::Yaml) => text,
+                Some(format) => format.text(&list(&text)?)?,
+            }
+        }
+    };
+    print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Common {
+    async fn release(&self) -> anyhow::Result<Release> {
+        let named = named::read_only(&self.resource)?;
+        let session = self.access.connect().await?;
+        let found = session.find(&named).await?;
+        let history = session.revisions(&found).await?;
+        pick(&history, self.revision).cloned()
+    }
+}
+
+fn pick(history: &History, revision: Option<u32>) -> anyhow::Result<&Release> {
+    match revision {
+        Some(wanted) => history.get(wanted).ok_or_else(|| no_such_revision(history, wanted)),
+        None => match history.deployed().or_else(|| history.latest()) {
+            Some(release) => Ok(release),
+            None => bail!("there is no revision"),
+        },
+    }
+}
+
+/// Names those that are there.
+pub fn no_such_revision(history: &History, wanted: u32) -> anyhow::Error {
+    let known: Vec<String> = history.iter().map(|release| release.revision.to_string()).collect();
+    anyhow::anyhow!("there is no revision {wanted}; there are {}", known.join(", "))
+}
+
+/// All objects as one List, so that there is one document.
+fn list(manifest: &str) -> anyhow::Result<Value> {
+    let rendered = manifest::read(manifest)?;
+    let items: Vec<&Value> = rendered.objects.iter().map(|object| object.value()).collect();
+    Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}))
+}

@@ -1,0 +1,50 @@
+//! `chartwright render`: what the next reconcile would apply, to the letter.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::output::{Format, print, yaml};
+use super::wanted::Wanted;
+use crate::preview::Preview;
+
+/// Print the objects that the next reconcile would apply
+///
+/// They come in the order of application, with every label, annotation and owner reference that the operator adds, and with the
+/// data of Secrets. Where nothing changed since the last revision, they are those of its record: random passwords are as they
+/// are. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
+/// its UID is then not known, and a word stands for it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  chartwright render nginx web
+  chartwright render -f config/samples/nginx.yaml
+  chartwright render nginx/web -o json | jq '.items[].kind'")]
+pub struct Args {
+    #[command(flatten)]
+    pub wanted: Wanted,
+    /// Print data for scripts: JSON is one List
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<Format>,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let ready = args.wanted.ready().await?;
+    let scene = ready.scene();
+    let preview = Preview::of(&ready.cr, &scene).await?;
+    let objects = preview.objects(&scene).await?;
+    let values: Vec<&Value> = objects.iter().map(|object| object.value()).collect();
+    print(&match args.output {
+        Some(Format::Json) => Format::Json.text(&json!({"apiVersion": "v1", "kind": "List", "items": values}))?,
+        None | Some(Format::Yaml) => documents(&values)?,
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn documents(values: &[&Value]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for value in values {
+        text.push_str("---\n");
+        text.push_str(&yaml(value)?);
+    }
+    Ok(text)
+}

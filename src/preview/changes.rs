@@ -1,0 +1,272 @@
+//! What would become of every object, one by one: the live object against the answer to a dry run.
+//!
+//! The API server fills in its defaults on both sides, so only what really becomes another differs. A Job or a bare pod that is
+//! recorded and not there any more is done, not missing. What nobody would touch is in no list.
+
+use std::collections::HashMap;
+
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::hidden::{hide, written};
+use super::others::{Governed, left_to_others};
+use super::{Manner, Preview, PreviewError, Scene};
+use crate::children::ends_by_itself;
+use crate::manifest::order;
+use crate::object::{Object, ObjectId, ObjectKey};
+use crate::ownership::{Claim, judge};
+use crate::plan::{Judged, Planned};
+use crate::preflight::{Allowed, Preflight, check_claim, complaint_about, preflight};
+use crate::prune::{self, Occasion, Rules, Verdict};
+use crate::release::Applied;
+use crate::watches::Prune;
+use crate::wishes::Wishes;
+
+/// How many objects are asked about at once.
+const AT_ONCE: usize = 8;
+/// How often an object that somebody writes meanwhile is read again.
+const TRIES: usize = 5;
+
+/// One object that would not stay as it is. The data of Secrets is masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    pub id: ObjectId,
+    pub what: What,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    Created,
+    Changed,
+    /// Deleted and made again, since it cannot be changed.
+    Replaced,
+    Deleted,
+    /// The release loses it, and it stays in the cluster. Why.
+    Kept(&'static str),
+}
+
+impl What {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            What::Created => "created",
+            What::Changed => "changed",
+            What::Replaced => "replaced",
+            What::Deleted => "deleted",
+            What::Kept(_) => "kept",
+        }
+    }
+}
+
+impl Change {
+    fn new(id: ObjectId, what: What, mut before: Option<Value>, mut after: Option<Value>) -> Self {
+        hide(before.as_mut(), after.as_mut());
+        Change { id, what, before, after }
+    }
+}
+
+type Live = HashMap<ObjectKey, DynamicObject>;
+
+impl Preview {
+    /// What would be applied, in order, with all marks and without what others decide. Of the contents of crds/ only what is
+    /// not there is created.
+    pub async fn objects(&self, scene: &Scene<'_>) -> Result<Vec<Object>, PreviewError> {
+        let (live, governed) = (self.live(scene).await?, Governed::of(self, scene).await);
+        let mut objects = self.new_crds(scene).await?;
+        objects.extend(self.plan.apply.iter().map(|planned| match live.get(&planned.object.id().key()) {
+            Some(live) => left_to_others(planned, live, self, &governed, scene).object,
+            None => planned.object.clone(),
+        }));
+        Ok(objects)
+    }
+
+    /// What would not stay as it is, in the order in which it would happen.
+    pub async fn changes(&self, scene: &Scene<'_>) -> Result<Vec<Change>, PreviewError> {
+        let look =
+            Look { preview: self, scene, governed: Governed::of(self, scene).await, live: self.live(scene).await? };
+        let preflight = look.preflight().await?;
+        let crds = self.new_crds(scene).await?.into_iter();
+        let mut changes: Vec<Change> = crds.map(|crd| created(&crd)).collect();
+        let looks: Vec<_> = self.plan.apply.iter().map(|planned| look.at(planned, &preflight).boxed()).collect();
+        let found: Vec<Option<Change>> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+        changes.extend(found.into_iter().flatten());
+        changes.extend(look.pruned().await?);
+        Ok(changes)
+    }
+
+    /// Whose the objects are that are there already.
+    pub async fn claims(&self, scene: &Scene<'_>) -> Result<Vec<(ObjectId, Claim)>, PreviewError> {
+        let live = self.live(scene).await?;
+        let claims = self.plan.ids().filter_map(|id| {
+            let metadata = &live.get(&id.key())?.metadata;
+            let claim = judge(metadata, &self.release, &self.namespace, &self.owner);
+            Some((id, claim))
+        });
+        Ok(claims.collect())
+    }
+
+    /// What is there of the planned objects.
+    async fn live(&self, scene: &Scene<'_>) -> Result<Live, PreviewError> {
+        let askable = self.plan.apply.iter().filter(|planned| planned.judged != Judged::Never);
+        let reads: Vec<_> = askable.map(|planned| read(planned, scene).boxed()).collect();
+        let found: Vec<Option<DynamicObject>> = stream::iter(reads).buffered(AT_ONCE).try_collect().await?;
+        let keys = self.plan.apply.iter().filter(|planned| planned.judged != Judged::Never);
+        let keys = keys.map(|planned| planned.object.id().key());
+        Ok(keys.zip(found).filter_map(|(key, live)| Some((key, live?))).collect())
+    }
+
+    async fn new_crds(&self, scene: &Scene<'_>) -> Result<Vec<Object>, PreviewError> {
+        let mut absent = vec![];
+        for planned in &self.plan.crds {
+            if read(planned, scene).await?.is_none() {
+                absent.push(planned.object.clone());
+            }
+        }
+        Ok(absent)
+    }
+}
+
+async fn read(planned: &Planned, scene: &Scene<'_>) -> Result<Option<DynamicObject>, PreviewError> {
+    let id = planned.object.id();
+    let live = scene.calls.get(&planned.kind, &id).await;
+    live.map_err(|error| PreviewError::Look { id: Box::new(id), error })
+}
+
+fn created(object: &Object) -> Change {
+    Change::new(object.id(), What::Created, None, Some(object.value().clone()))
+}
+
+fn value_of(object: &DynamicObject) -> Value {
+    written(serde_json::to_value(object).unwrap_or(Value::Null))
+}
+
+/// A look at everything that a preview plans.
+struct Look<'a> {
+    preview: &'a Preview,
+    scene: &'a Scene<'a>,
+    governed: Governed,
+    live: Live,
+}
+
+impl Look<'_> {
+    /// What a rollout would ask before its first write. A repair asks about each object by itself.
+    async fn preflight(&self) -> Result<Preflight, PreviewError> {
+        let Preview { plan, .. } = self.preview;
+        if self.preview.manner == Manner::Repair {
+            return Ok(Preflight::default());
+        }
+        let target = self.preview.target(self.scene);
+        let known = |id: &ObjectId, uid: &str| {
+            let live = self.live.get(&id.key()).filter(|live| live.metadata.uid.as_deref() == Some(uid));
+            live.is_some_and(|live| {
+                judge(&live.metadata, target.release, target.namespace, target.owner) == Claim::Ours
+            })
+        };
+        Ok(preflight(plan, &target, &known, self.allowed(), self.scene.calls).await?)
+    }
+
+    fn allowed(&self) -> Allowed {
+        let Wishes { adopt, replace, .. } = self.preview.wishes;
+        let leave = matches!(self.preview.manner, Manner::InPlace | Manner::Rollout { is_lenient: true });
+        Allowed { adopt, replace: replace && !leave, leave }
+    }
+
+    /// What would become of one planned object; None if it stays as it is.
+    async fn at(&self, planned: &Planned, preflight: &Preflight) -> Result<Option<Change>, PreviewError> {
+        let id = planned.object.id();
+        let recorded = self.recorded(&id);
+        let live = self.live.get(&id.key());
+        let is_left_alone = recorded.is_some_and(|applied| applied.is_left_alone);
+        if (self.preview.manner == Manner::Repair && is_left_alone) || preflight.leave.contains_key(&id) {
+            return Ok(None);
+        }
+        let is_new_revision = matches!(self.preview.manner, Manner::Rollout { .. });
+        match live {
+            None if !is_new_revision && ends_by_itself(&id) => Ok(None),
+            None => Ok(Some(created(&planned.object))),
+            Some(live) if preflight.replace.contains_key(&id) => {
+                let after = planned.object.value().clone();
+                Ok(Some(Change::new(id, What::Replaced, Some(value_of(live)), Some(after))))
+            }
+            Some(live) => self.compare(planned, live).await,
+        }
+    }
+
+    fn recorded(&self, id: &ObjectId) -> Option<&Applied> {
+        self.preview.before.iter().find(|applied| applied.id.key() == id.key())
+    }
+
+    /// The live object against the answer to a dry run. Both must be of one version.
+    async fn compare(&self, planned: &Planned, live: &DynamicObject) -> Result<Option<Change>, PreviewError> {
+        let id = planned.object.id();
+        let mut live = live.clone();
+        for _ in 0..TRIES {
+            if live.metadata.deletion_timestamp.is_some() {
+                return Err(PreviewError::Going(Box::new(id)));
+            }
+            let sent = left_to_others(planned, &live, self.preview, &self.governed, self.scene);
+            let answer = self.scene.calls.dry_run(&sent).await.map_err(|error| PreviewError::Refused {
+                complaint: complaint_about(&id, &error),
+                id: Box::new(id.clone()),
+            })?;
+            if answer.object.metadata.resource_version == live.metadata.resource_version {
+                return self.changed(id, &live, &answer.object);
+            }
+            match read(planned, self.scene).await? {
+                Some(newer) => live = newer,
+                None => return Ok(Some(created(&planned.object))),
+            }
+        }
+        let complaint = "somebody changes it all the time; try again".to_owned();
+        Err(PreviewError::Refused { id: Box::new(id), complaint })
+    }
+
+    fn changed(
+        &self,
+        id: ObjectId,
+        live: &DynamicObject,
+        answer: &DynamicObject,
+    ) -> Result<Option<Change>, PreviewError> {
+        let (before, after) = (value_of(live), value_of(answer));
+        if before == after {
+            return Ok(None);
+        }
+        check_claim(&id, &live.metadata, &self.preview.target(self.scene), self.allowed())?;
+        Ok(Some(Change::new(id, What::Changed, Some(before), Some(after))))
+    }
+
+    /// What an earlier revision has and this one has not.
+    async fn pruned(&self) -> Result<Vec<Change>, PreviewError> {
+        let preview = self.preview;
+        let mut objects: Vec<&Applied> = preview.plan.prune.iter().collect();
+        objects.sort_by_key(|applied| order::uninstall_rank(&applied.id.kind).0);
+        let rules = Rules {
+            release: &preview.release,
+            namespace: &preview.namespace,
+            owner: &preview.owner,
+            occasion: match self.scene.watch.prune {
+                Prune::Safe => Occasion::Upgrade,
+                Prune::All => Occasion::UpgradeAll,
+            },
+            applied: self.live.values().filter_map(|live| live.metadata.uid.clone()).collect(),
+            helm_marks_suffice: preview.history.foreign_since_deployed().next().is_some(),
+        };
+        let kinds = self.scene.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
+        let mut changes = vec![];
+        for recorded in objects {
+            let id = recorded.id.clone();
+            let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
+            let live = self.scene.calls.get(&kind, &id).await;
+            let live = live.map_err(|error| PreviewError::Look { id: Box::new(id.clone()), error })?;
+            let Some(live) = live else { continue };
+            match prune::decide(recorded, &live.metadata, &rules) {
+                Verdict::Delete => changes.push(Change::new(id, What::Deleted, Some(value_of(&live)), None)),
+                Verdict::Keep(why) => changes.push(Change::new(id, What::Kept(why), None, None)),
+                Verdict::Leave(_) => {}
+            }
+        }
+        Ok(changes)
+    }
+}

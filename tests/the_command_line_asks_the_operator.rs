@@ -1,0 +1,151 @@
+//! `rollback` and `adopt`: a person's wish is written on the custom resource, and the operator does the work.
+
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use crate::harness::{Project, config};
+
+async fn colour(project: &Project) -> Value {
+    project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"].clone()
+}
+
+async fn deploy(project: &Project, colour: &str) {
+    project.apply("web", json!({"objects": [config("web", colour)]})).await;
+    project.deployed("web").await;
+}
+
+#[tokio::test]
+async fn rollback_goes_back_and_says_so_and_the_spec_can_decide_again() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    deploy(&project, "blue").await;
+    deploy(&project, "green").await;
+    let web = project.named("web");
+    let shown = format!("App {}/web", project.namespace);
+    let said = project.cli(&["rollback", &web]).good();
+    assert_eq!(said, format!("{shown}: went back to revision 1, as revision 3\n"));
+    assert_eq!(colour(&project).await, "blue");
+    assert!(project.cli(&["history", &web]).good().contains("at 1, by request"));
+    let held = project.cli(&["history", &web, "-o", "json"]).json();
+    assert_eq!((&held[2]["held"]["to"], &held[2]["held"]["by"]), (&json!(1), &json!("request")));
+    let diff = project.cli(&["diff", &web]);
+    assert_eq!((diff.code, diff.out.as_str()), (0, ""), "a held revision is at rest: {diff:?}");
+    let said = project.cli(&["rollback", &web, "1"]).good();
+    assert_eq!(said, format!("{shown}: revision 1 is held already, as revision 3\n"));
+
+    // An edit of the spec ends the hold. The same wish can be made once more.
+    deploy(&project, "red").await;
+    assert_eq!(colour(&project).await, "red");
+    let data = project.cli(&["rollback", &web, "1", "-o", "json"]).json();
+    assert_eq!((&data["revision"], &data["heldAt"]), (&json!(5), &json!(1)));
+    assert_eq!(colour(&project).await, "blue");
+
+    let said = project.cli(&["rollback", &web, "--resume"]).good();
+    assert_eq!(said, format!("{shown}: the spec decides again, as revision 6\n"));
+    assert_eq!(colour(&project).await, "red");
+    let said = project.cli(&["rollback", &web, "--resume"]).good();
+    assert_eq!(said, format!("{shown}: no revision is held: the spec decides already\n"));
+}
+
+#[tokio::test]
+async fn a_rollback_that_fails_says_why() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue"), config("old", "blue")]})).await;
+    project.deployed("web").await;
+    deploy(&project, "green").await;
+    project.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "namespace": project.namespace}})).await;
+    let complaint = project.cli(&["rollback", &project.named("web")]).complaint(1);
+    assert!(complaint.contains("revision 1 did not come back") && complaint.contains("ConfigMap"), "{complaint}");
+    assert_eq!(colour(&project).await, "green");
+}
+
+#[tokio::test]
+async fn a_rollback_needs_a_revision_and_an_operator() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    deploy(&project, "blue").await;
+    let web = project.named("web");
+    let cases = [
+        (vec!["rollback", &web], 1, "there is no revision before 1 to go back to"),
+        (vec!["rollback", &web, "7"], 1, "there is no revision 7; there are 1"),
+        (vec!["rollback", &web, "first"], 2, "\"first\" is no revision; write a number"),
+        (vec!["rollback", &web, "1", "--resume"], 2, "--resume takes no revision"),
+    ];
+    for (arguments, code, expected) in cases {
+        let complaint = project.cli(&arguments).complaint(code);
+        assert!(complaint.contains(expected), "{complaint:?} should contain {expected:?}");
+    }
+    deploy(&project, "green").await;
+    drop(operator);
+    let complaint = project.cli(&["rollback", &web, "--timeout", "1s"]).complaint(1);
+    assert!(complaint.contains("did not answer within 1 s; does it run?"), "{complaint}");
+    assert!(project.cli(&["rollback", &web, "--no-wait"]).good().contains("asked to go back to revision 1"));
+    let cr = project.crs().get("web").await.unwrap();
+    assert_eq!(cr.annotations()["chartwright.dev/rollback-to"], "1");
+    let diff = project.cli(&["diff", &web]);
+    assert!(
+        diff.code == 1 && diff.out.contains("-  colour: green\n+  colour: blue\n"),
+        "what the wish leads to: {diff:?}"
+    );
+}
+
+#[tokio::test]
+async fn objects_that_belong_to_nobody_are_shown_and_adopted() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    let loose = project.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"old": "stays"},
+        "metadata": {"name": "web", "namespace": project.namespace}}));
+    let uid = loose.await.uid();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.not_ready("web", "BelongsToAnother").await;
+    let web = project.named("web");
+    let name = format!("ConfigMap {}/web", project.namespace);
+    let said = project.cli(&["adopt", &web]);
+    assert_eq!((said.code, said.err.as_str()), (0, "add --yes to take this over\n"), "{said:?}");
+    assert_eq!(said.out, format!("{name} exists and belongs to nobody\n"));
+    let said = project.cli(&["adopt", &web, "--yes"]).good();
+    assert!(said.ends_with(&format!("App {}/web: adopted, as revision 1\n", project.namespace)), "{said}");
+    let adopted = project.get("v1", "ConfigMap", "web").await.unwrap();
+    assert_eq!((adopted.uid(), adopted.owner_references().len()), (uid, 1));
+    assert_eq!(adopted.data["data"], json!({"colour": "blue", "old": "stays"}));
+    let said = project.cli(&["adopt", &web, "--yes"]).good();
+    assert!(said.starts_with("nothing to adopt"), "{said}");
+}
+
+#[tokio::test]
+async fn a_release_of_helm_is_shown_and_adopted() {
+    for helm in ["helm3", "helm4"] {
+        let project = Project::new("App").await;
+        project.template(
+            "config.yaml",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: {{ .Values.a | quote }}}\n",
+        );
+        project.helm(helm, &["install", "web", "charts/app", "--set", "a=one"]);
+        project.apply("web", json!({"a": "one"})).await;
+        let web = project.named("web");
+        let data = project.cli(&["adopt", &web, "-o", "json"]).json();
+        assert_eq!(data["release"], json!({"name": format!("{}/web", project.namespace), "revision": 1}), "{helm}");
+        assert_eq!(data["objects"], json!([]), "helm's marks say whose they are");
+        let _operator = project.run();
+        let said = project.cli(&["adopt", &web, "--yes"]).good();
+        // The operator may have been faster.
+        assert!(said.contains("adopted, as revision 1") || said.contains("nothing to adopt"), "{said}");
+        project.deployed("web").await;
+        let diff = project.cli(&["diff", &web]);
+        assert_eq!((diff.code, diff.out.as_str()), (0, ""), "{helm}: {diff:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_somebody_else_is_named_and_not_taken() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("shop", json!({"objects": [config("web", "blue")]})).await;
+    project.deployed("shop").await;
+    project.apply("web", json!({"objects": [config("web", "green")]})).await;
+    project.not_ready("web", "BelongsToAnother").await;
+    let said = project.cli(&["adopt", &project.named("web"), "--yes"]);
+    assert_eq!((said.code, said.err.lines().count()), (1, 1), "{said:?}");
+    assert!(said.err.contains("belongs to App shop and is not taken"), "{said:?}");
+}
