@@ -9,9 +9,11 @@
 //! ```
 
 mod crd;
+pub mod gate;
 pub mod life;
 mod operator;
 pub mod proxy;
+mod sibling;
 pub mod strange_helm;
 mod waiting;
 
@@ -195,7 +197,7 @@ impl Project {
             args: vec![],
             groups: vec!["system:masters"],
             env: vec![],
-            proxy: None,
+            server: None,
         }
     }
 

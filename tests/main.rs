@@ -5,6 +5,7 @@ mod harness;
 
 mod a_broken_connection_heals;
 mod a_changed_chart_upgrades;
+mod a_crash_at_any_call_is_resumed;
 mod a_custom_resource_becomes_objects;
 mod a_hanging_helm_stops_nobody;
 mod a_kind_may_come_late_and_come_again;

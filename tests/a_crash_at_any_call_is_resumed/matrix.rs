@@ -1,0 +1,109 @@
+//! All cases of a phase: each call, before and after.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures::{FutureExt, StreamExt, stream};
+
+use super::chart;
+use super::phase::Phase;
+use super::scene::{Outcome, Scene};
+use crate::harness::Project;
+use crate::harness::gate::When;
+
+/// How many cases are played at once: each mostly waits.
+const AT_ONCE: usize = 3;
+
+/// Which cases are played.
+#[derive(Default)]
+pub struct Choice {
+    phase: Option<String>,
+    call: Option<usize>,
+    when: Option<String>,
+    step: usize,
+}
+
+impl Choice {
+    pub fn every(step: usize) -> Self {
+        Choice { step, ..Choice::default() }
+    }
+
+    /// All, or those of CASE: `upgrade`, `upgrade 7`, `upgrade 7 after`.
+    pub fn from_environment() -> Self {
+        let text = std::env::var("CASE").unwrap_or_default();
+        let mut words = text.split_whitespace().map(str::to_owned);
+        let (phase, call) = (words.next(), words.next().map(|word| word.parse().expect("a number of a call")));
+        Choice { phase, call, when: words.next(), step: 1 }
+    }
+
+    pub fn has(&self, phase: Phase) -> bool {
+        self.phase.as_deref().is_none_or(|name| name == phase.name())
+    }
+
+    fn cases(&self) -> impl Iterator<Item = (usize, When)> {
+        let calls = (self.step..).step_by(self.step).filter(|call| self.call.is_none_or(|only| *call == only));
+        let last = self.call.unwrap_or(usize::MAX);
+        let times = [When::Before, When::After];
+        let is_meant = |when: &When| self.when.as_ref().is_none_or(|only| format!("{when:?}").to_lowercase() == *only);
+        let times: Vec<_> = times.into_iter().filter(is_meant).collect();
+        calls
+            .take_while(move |call| *call <= last)
+            .flat_map(move |call| times.clone().into_iter().map(move |when| (call, when)))
+    }
+}
+
+/// What became of a phase.
+pub struct Row {
+    pub phase: Phase,
+    pub calls: usize,
+    pub cases: usize,
+    pub failures: Vec<String>,
+}
+
+impl Row {
+    pub fn table(rows: &[Row]) -> String {
+        let mut table = "phase      calls  cases  failures\n".to_owned();
+        for row in rows {
+            table += &format!("{:<9} {:>6} {:>6} {:>9}\n", row.phase.name(), row.calls, row.cases, row.failures.len());
+        }
+        table
+    }
+}
+
+/// Plays the chosen cases of a phase, until one comes to its end before it reaches its call.
+pub async fn sweep(phase: Phase, choice: &Choice) -> Row {
+    let shared = chart::project().await;
+    let (wanted, calls) = Scene::set(&shared, phase).await.undisturbed().await;
+    let listed: Vec<_> = calls.iter().enumerate().map(|(index, call)| format!("{:>3} {call}", index + 1)).collect();
+    println!("{}, undisturbed:\n{}", phase.name(), listed.join("\n"));
+    let mut row = Row { phase, calls: calls.len(), cases: 0, failures: vec![] };
+    let play = async |(call, when)| (call, when, play(&shared, phase, call, when, &wanted).await);
+    let mut cases = std::pin::pin!(stream::iter(choice.cases()).map(play).buffered(AT_ONCE));
+    while let Some((call, when, outcome)) = cases.next().await {
+        // Some runs take a call more than others.
+        if outcome.killed_at.is_none() && outcome.faults.is_empty() && call > row.calls {
+            break;
+        }
+        row.cases += 1;
+        let at = outcome.killed_at.as_deref().unwrap_or("not reached");
+        let case = format!("{} {call} {when:?} ({at})", phase.name());
+        println!("{case}: {}", if outcome.faults.is_empty() { "as any other" } else { "FAILED" });
+        if !outcome.faults.is_empty() {
+            println!("  {}", outcome.faults.join("\n  "));
+            row.failures.push(format!("{case}\n  {}", outcome.faults.join("\n  ")));
+        }
+    }
+    row
+}
+
+/// One case. A panic in it is a fault like others: the rest is played too.
+async fn play(shared: &Project, phase: Phase, call: usize, when: When, wanted: &super::seen::State) -> Outcome {
+    let case = async { Scene::set(shared, phase).await.killed(call, when, wanted).await };
+    let outcome = AssertUnwindSafe(case).catch_unwind().await;
+    outcome.unwrap_or_else(|panic| Outcome { killed_at: None, faults: vec![message(panic.as_ref())] })
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
