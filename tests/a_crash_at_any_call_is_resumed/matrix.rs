@@ -41,14 +41,13 @@ impl Choice {
     }
 
     fn cases(&self) -> impl Iterator<Item = (usize, When)> {
-        let calls = (self.step..).step_by(self.step).filter(|call| self.call.is_none_or(|only| *call == only));
         let last = self.call.unwrap_or(usize::MAX);
-        let times = [When::Before, When::After];
-        let is_meant = |when: &When| self.when.as_ref().is_none_or(|only| format!("{when:?}").to_lowercase() == *only);
-        let times: Vec<_> = times.into_iter().filter(is_meant).collect();
-        calls
-            .take_while(move |call| *call <= last)
-            .flat_map(move |call| times.clone().into_iter().map(move |when| (call, when)))
+        let calls = (self.call.unwrap_or(self.step)..=last).step_by(self.step);
+        calls.flat_map(|call| [(call, When::Before), (call, When::After)]).filter(|(_, when)| self.has_time(*when))
+    }
+
+    fn has_time(&self, when: When) -> bool {
+        self.when.as_ref().is_none_or(|only| format!("{when:?}").to_lowercase() == *only)
     }
 }
 
