@@ -34,7 +34,7 @@ async fn an_upgrade_that_is_killed_ends_as_any_other() {
 async fn whatever_is_killed_at_any_call_ends_as_any_other() {
     let choice = Choice::from_environment();
     let mut rows = vec![];
-    for phase in Phase::ALL.into_iter().filter(|phase| choice.has(*phase)) {
+    for phase in Phase::all().filter(|phase| choice.has(*phase)) {
         rows.push(sweep(phase, &choice).await);
     }
     println!("\n{}", Row::table(&rows));

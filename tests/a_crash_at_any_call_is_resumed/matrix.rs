@@ -8,6 +8,7 @@ use futures::{FutureExt, StreamExt, stream};
 use super::chart;
 use super::phase::Phase;
 use super::scene::{Outcome, Scene};
+use super::seen::State;
 use crate::harness::Project;
 use crate::harness::gate::When;
 
@@ -47,14 +48,16 @@ impl Choice {
     }
 
     fn has_time(&self, when: When) -> bool {
-        self.when.as_ref().is_none_or(|only| format!("{when:?}").to_lowercase() == *only)
+        self.when.as_ref().is_none_or(|only| only == word(when))
     }
 }
 
 /// What became of a phase.
 pub struct Row {
     pub phase: Phase,
+    /// The last call at which an operator was killed. Some runs take more than others.
     pub calls: usize,
+    /// In how many it was killed.
     pub cases: usize,
     pub failures: Vec<String>,
 }
@@ -67,36 +70,49 @@ impl Row {
         }
         table
     }
+
+    fn note(&mut self, call: usize, when: When, outcome: Outcome) {
+        let mut case = format!("{} {call} {}", self.phase.name(), word(when));
+        match &outcome.killed_at {
+            Some(at) => {
+                (self.calls, self.cases) = (self.calls.max(call), self.cases + 1);
+                case += &format!(", {at}");
+            }
+            None => case += ", which was not reached",
+        }
+        match outcome.faults.is_empty() {
+            true => println!("{case}: as any other"),
+            false => {
+                let failure = format!("{case}:\n  {}", outcome.faults.join("\n  "));
+                println!("{failure}");
+                self.failures.push(failure);
+            }
+        }
+    }
 }
 
 /// Plays the chosen cases of a phase, until one comes to its end before it reaches its call.
 pub async fn sweep(phase: Phase, choice: &Choice) -> Row {
     let shared = chart::project().await;
     let (wanted, calls) = Scene::set(&shared, phase).await.undisturbed().await;
+    phase.check(&wanted);
     let listed: Vec<_> = calls.iter().enumerate().map(|(index, call)| format!("{:>3} {call}", index + 1)).collect();
     println!("{}, undisturbed:\n{}", phase.name(), listed.join("\n"));
-    let mut row = Row { phase, calls: calls.len(), cases: 0, failures: vec![] };
+    let mut row = Row { phase, calls: 0, cases: 0, failures: vec![] };
     let play = async |(call, when)| (call, when, play(&shared, phase, call, when, &wanted).await);
     let mut cases = std::pin::pin!(stream::iter(choice.cases()).map(play).buffered(AT_ONCE));
     while let Some((call, when, outcome)) = cases.next().await {
-        // Some runs take a call more than others.
-        if outcome.killed_at.is_none() && outcome.faults.is_empty() && call > row.calls {
+        let is_beyond = outcome.killed_at.is_none() && call > calls.len();
+        row.note(call, when, outcome);
+        if is_beyond {
             break;
-        }
-        row.cases += 1;
-        let at = outcome.killed_at.as_deref().unwrap_or("not reached");
-        let case = format!("{} {call} {when:?} ({at})", phase.name());
-        println!("{case}: {}", if outcome.faults.is_empty() { "as any other" } else { "FAILED" });
-        if !outcome.faults.is_empty() {
-            println!("  {}", outcome.faults.join("\n  "));
-            row.failures.push(format!("{case}\n  {}", outcome.faults.join("\n  ")));
         }
     }
     row
 }
 
 /// One case. A panic in it is a fault like others: the rest is played too.
-async fn play(shared: &Project, phase: Phase, call: usize, when: When, wanted: &super::seen::State) -> Outcome {
+async fn play(shared: &Project, phase: Phase, call: usize, when: When, wanted: &State) -> Outcome {
     let case = async { Scene::set(shared, phase).await.killed(call, when, wanted).await };
     let outcome = AssertUnwindSafe(case).catch_unwind().await;
     outcome.unwrap_or_else(|panic| Outcome { killed_at: None, faults: vec![message(panic.as_ref())] })
@@ -105,4 +121,11 @@ async fn play(shared: &Project, phase: Phase, call: usize, when: When, wanted: &
 fn message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked").to_owned()
+}
+
+fn word(when: When) -> &'static str {
+    match when {
+        When::Before => "before",
+        When::After => "after",
+    }
 }

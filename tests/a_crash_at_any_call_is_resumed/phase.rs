@@ -1,8 +1,11 @@
 //! What an operator is killed at.
 
+use super::chart::{NAME, spec};
+use super::seen::State;
 use crate::harness::Project;
 
-use super::chart::{NAME, spec};
+/// The operator does not know this wish yet.
+const CAN_ROLL_BACK: bool = false;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
@@ -13,8 +16,10 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Without the rollback, which the operator cannot do yet.
-    pub const ALL: [Phase; 3] = [Phase::Install, Phase::Upgrade, Phase::Delete];
+    pub fn all() -> impl Iterator<Item = Phase> {
+        let all = [Phase::Install, Phase::Upgrade, Phase::Rollback, Phase::Delete];
+        all.into_iter().filter(|phase| CAN_ROLL_BACK || *phase != Phase::Rollback)
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -71,5 +76,28 @@ impl Phase {
         let is_ready = conditions.into_iter().any(|it| it["type"] == "Ready" && it["status"] == "True");
         let observed = status["observedGeneration"].as_i64() == cr.metadata.generation;
         is_ready && observed && status["deployedRelease"]["revision"] == revision
+    }
+
+    /// Others are measured by what an undisturbed operator reaches, so that had better be right.
+    pub fn check(self, state: &State) {
+        let keys: Vec<_> = state.keys().map(String::as_str).collect();
+        let colour = if self == Phase::Upgrade { "green" } else { "blue" };
+        let Some(revision) = self.revision() else {
+            assert_eq!((keys, &state["replica sets"]), (vec!["ConfigMap kept", "replica sets"], &0.into()));
+            return;
+        };
+        let only = format!("ConfigMap only-{colour}");
+        for key in [only.as_str(), "ConfigMap {namespace}-far", "ClusterRole {namespace}-wide", "Deployment web"] {
+            assert!(keys.contains(&key), "{key} is not among {keys:#?}");
+        }
+        // With the custom resource, the number of replica sets, and a Role where it is blue.
+        let more = 10 + usize::from(colour == "blue");
+        assert_eq!(keys.len(), more + revision as usize, "{keys:#?}");
+        let statuses = (1..=revision).map(|number| state[&format!("revision {number}")]["status"].clone());
+        let mut expected = vec!["superseded"; revision as usize - 1];
+        expected.push("deployed");
+        assert_eq!(statuses.collect::<Vec<_>>(), expected);
+        let password = if self == Phase::Upgrade { "{random 2}" } else { "{random 1}" };
+        assert_eq!(state["Secret web"]["data"]["data"]["password"], password);
     }
 }

@@ -14,7 +14,9 @@ use crate::harness::{Operator, Project, until};
 const CALM: Duration = Duration::from_millis(400);
 
 /// A second operator has to wait a little after some of what the first left.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(40);
+
+const TALKATIVE: &str = "info,chartwright=debug,kube_client=off,kube_runtime=off";
 
 /// A custom resource in a namespace of its own, just before a phase.
 pub struct Scene<'a> {
@@ -91,11 +93,17 @@ impl<'a> Scene<'a> {
         Seen::of(&self.project, self.shared).await
     }
 
+    /// The first look finds watches that know nothing yet; another follows when they do.
+    fn has_looked(&self) -> bool {
+        let looks = self.operator.log().lines().filter(|line| line.contains("looked at")).count();
+        looks >= 2 || self.phase == Phase::Delete
+    }
+
     /// What is not as it should be, once this operator has had its time.
     async fn faults(&self, wanted: &State, left: &Seen, rendered: usize) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let (seen, mut faults) = loop {
-            let is_calm = self.gate.is_calm(CALM);
+            let is_calm = self.has_looked() && self.gate.is_calm(CALM);
             let seen = self.seen().await;
             let faults = difference(&seen.state(&self.project), wanted);
             if (is_calm && faults.is_empty()) || Instant::now() > deadline {
@@ -128,7 +136,8 @@ impl<'a> Scene<'a> {
 async fn start(project: &Project) -> (Gate, Operator) {
     let gate = Gate::start(project.client.clone()).await;
     let count = format!("echo {NAME} >> {}", project.dir().join("renders").display());
-    let operator = project.launch().helm(strange_helm(project, &count)).before(&gate).start();
+    let operator =
+        project.launch().helm(strange_helm(project, &count)).env("RUST_LOG", TALKATIVE).before(&gate).start();
     gate.watches(&project.resource.plural).await;
     (gate, operator)
 }
