@@ -64,9 +64,9 @@ pub struct Row {
 
 impl Row {
     pub fn table(rows: &[Row]) -> String {
-        let mut table = "phase      calls  cases  failures\n".to_owned();
+        let mut table = "phase       calls  cases  failures\n".to_owned();
         for row in rows {
-            table += &format!("{:<9} {:>6} {:>6} {:>9}\n", row.phase.name(), row.calls, row.cases, row.failures.len());
+            table += &format!("{:<10} {:>6} {:>6} {:>9}\n", row.phase.name(), row.calls, row.cases, row.failures.len());
         }
         table
     }

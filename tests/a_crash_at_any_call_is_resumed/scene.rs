@@ -51,15 +51,18 @@ impl<'a> Scene<'a> {
         self.gate.arm(&self.operator, usize::MAX, When::Before);
         self.phase.begin(&self.project).await;
         until("it ends", async || self.is_over(self.phase).await).await;
+        let calls = self.gate.calls();
+        self.phase.meanwhile(&self.project).await;
+        until("it ends", async || self.is_over(self.phase).await).await;
         // What controllers do takes its time.
         let mut last = State::new();
         let state = until("nothing changes any more", async || {
             tokio::time::sleep(CALM).await;
-            let now = self.seen().await.state(&self.project);
+            let now = self.state(self.seen().await);
             let is_same = now == std::mem::replace(&mut last, now.clone());
             is_same.then_some(now)
         });
-        (state.await, self.gate.calls())
+        (state.await, calls)
     }
 
     /// Kills the operator at one of its calls, and looks at what another makes of it.
@@ -76,6 +79,7 @@ impl<'a> Scene<'a> {
         let (left, renders) = (self.seen().await, renders(&self.project));
         let Scene { shared, project, phase, gate, operator } = self;
         drop((operator, gate));
+        phase.meanwhile(&project).await;
         let (gate, operator) = start(&project).await;
         let next = Scene { shared, project, phase, gate, operator };
         let faults = next.faults(wanted, &left, renders).await;
@@ -93,6 +97,12 @@ impl<'a> Scene<'a> {
         Seen::of(&self.project, self.shared).await
     }
 
+    /// What counts of it.
+    fn state(&self, seen: Seen) -> State {
+        let seen = if self.phase.is_edited_meanwhile() { seen.last() } else { seen };
+        seen.state(&self.project)
+    }
+
     /// The first look finds watches that know nothing yet; another follows when they do.
     fn has_looked(&self) -> bool {
         let looks = self.operator.log().lines().filter(|line| line.contains("looked at")).count();
@@ -102,28 +112,28 @@ impl<'a> Scene<'a> {
     /// What is not as it should be, once this operator has had its time.
     async fn faults(&self, wanted: &State, left: &Seen, rendered: usize) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
-        let (seen, mut faults) = loop {
+        let (uids, manifests, mut faults) = loop {
             let is_calm = self.has_looked() && self.gate.is_calm(CALM);
             let seen = self.seen().await;
-            let faults = difference(&seen.state(&self.project), wanted);
+            let (uids, manifests) = (seen.uids(), seen.manifests());
+            let faults = difference(&self.state(seen), wanted);
             if (is_calm && faults.is_empty()) || Instant::now() > deadline {
-                break (seen, faults);
+                break (uids, manifests, faults);
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
-        let after = seen.uids();
         for (key, uid) in left.uids() {
-            if after.get(key).is_some_and(|after| *after != uid) {
+            if uids.get(&key).is_some_and(|after| *after != uid) {
                 faults.push(format!("{key} was deleted and made again"));
             }
         }
-        for (revision, record) in &left.records {
-            if seen.records.get(revision).is_some_and(|after| after.manifest != record.manifest) {
+        for (revision, manifest) in left.manifests() {
+            if manifests.get(&revision).is_some_and(|after| *after != manifest) {
                 faults.push(format!("revision {revision} was recorded with another manifest before"));
             }
         }
-        let is_recorded = self.phase.revision().is_some_and(|revision| left.records.contains_key(&revision));
-        let allowed = usize::from(self.phase.renders() && !is_recorded);
+        let is_recorded = self.phase.revision().is_some_and(|revision| left.manifests().contains_key(&revision));
+        let allowed = self.phase.renders(is_recorded);
         let more = renders(&self.project) - rendered;
         if more > allowed {
             faults.push(format!("there were {more} further renders, and {allowed} would do"));

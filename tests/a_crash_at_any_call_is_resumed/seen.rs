@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use chartwright::applyset;
 use chartwright::plan::Owner;
-use chartwright::release::{Release, codec};
+use chartwright::release::{Release, Status, codec};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, ListParams};
@@ -18,12 +18,15 @@ use crate::harness::Project;
 /// By kind and place.
 pub type State = BTreeMap<String, Value>;
 
+/// The number of a last revision that may have any.
+pub const LAST: u32 = 0;
+
 pub struct Seen {
     cr: Option<DynamicObject>,
     objects: BTreeMap<String, DynamicObject>,
     /// Named by what is random.
     replica_sets: usize,
-    pub records: BTreeMap<u32, Release>,
+    records: BTreeMap<u32, Release>,
 }
 
 impl Seen {
@@ -49,9 +52,30 @@ impl Seen {
         }
     }
 
-    pub fn uids(&self) -> BTreeMap<&str, String> {
-        let objects = self.objects.iter().map(|(key, object)| (key.as_str(), object.uid().unwrap_or_default()));
-        objects.collect()
+    pub fn uids(&self) -> BTreeMap<String, String> {
+        self.objects.iter().map(|(key, object)| (key.clone(), object.uid().unwrap_or_default())).collect()
+    }
+
+    pub fn manifests(&self) -> BTreeMap<u32, String> {
+        self.records.iter().map(|(revision, record)| (*revision, record.manifest.clone())).collect()
+    }
+
+    /// Only the last revision, without its number and without what tells how many there were. Whatever else is recorded may
+    /// have failed, but must be over.
+    pub fn last(mut self) -> Self {
+        self.records.retain(|_, record| record.status == Status::Deployed || record.status.is_pending());
+        if let (1, Some((_, record))) = (self.records.len(), self.records.pop_last()) {
+            self.records.insert(LAST, Release { revision: LAST, ..record });
+        }
+        if let Some(deployment) = self.objects.get_mut("Deployment web") {
+            deployment.metadata.generation = None;
+            deployment.annotations_mut().remove("deployment.kubernetes.io/revision");
+        }
+        self.replica_sets = 0;
+        if let Some(told) = self.cr.as_mut().and_then(|cr| cr.data.pointer_mut("/status/deployedRelease/revision")) {
+            told.take();
+        }
+        self
     }
 
     /// Without what differs from run to run: names, times, and random values, each of which has the name of the revision
@@ -74,7 +98,7 @@ impl Seen {
         let own = record.own.as_ref().expect("our part of a record");
         let keys: BTreeMap<_, _> = self.uids().into_iter().map(|(key, uid)| (uid, key)).collect();
         let objects = own.objects.iter().map(|applied| {
-            let which = applied.uid.as_ref().map(|uid| keys.get(uid).copied().unwrap_or("what is gone"));
+            let which = applied.uid.as_ref().map(|uid| keys.get(uid).map_or("what is gone", String::as_str));
             json!([applied.id.to_string(), which, applied.mark.is_some(), applied.wants_replicas, applied.overruled])
         });
         json!({
