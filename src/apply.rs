@@ -3,6 +3,7 @@
 //! Waits for CRDs hold no slot. Whatever happens, the caller learns what was applied, so that the record can say it.
 
 pub mod crossed;
+pub mod handover;
 
 use std::time::{Duration, Instant};
 
@@ -61,6 +62,8 @@ pub struct Progress {
     pub applied: Vec<Applied>,
     /// As the answers showed it, in the same order.
     pub answers: Vec<(ObjectMeta, Health)>,
+    /// What stays as it is, since it cannot be changed.
+    pub left: Vec<Applied>,
     pub stopped_by: Option<ApplyError>,
 }
 
@@ -83,13 +86,19 @@ pub async fn install_crds(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> 
 pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progress {
     let mut progress = Progress::default();
     for rank in plan.apply.chunk_by(|a, b| install_rank(a.object.kind()) == install_rank(b.object.kind())) {
-        let rank = || rank.iter().filter(|planned| !planned.is_settled);
+        let is_left = |planned: &Planned| preflight.leave.contains_key(&planned.object.id());
+        rank.iter().filter(|planned| is_left(planned)).for_each(|planned| progress.note_left(planned, preflight));
+        let rank = || rank.iter().filter(|planned| !planned.is_settled && !is_left(planned));
         // Boxed, since the compiler cannot see that a future which borrows from a slice may cross threads.
         let applications: Vec<_> = rank().map(|planned| apply_one(planned, preflight, calls).boxed()).collect();
         let mut results = stream::iter(applications).buffer_unordered(AT_ONCE);
         while let Some(result) = results.next().await {
             match result {
-                Ok((planned, object)) => progress.note(planned, object),
+                Ok((planned, object)) => {
+                    progress.note(planned, object);
+                    let last = progress.applied.last_mut();
+                    last.into_iter().for_each(|last| last.is_adopted = preflight.adopted.contains(&last.id));
+                }
                 Err(error) => progress.stopped_by = progress.stopped_by.take().or(Some(error)),
             }
         }
@@ -104,6 +113,18 @@ pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progres
 }
 
 impl Progress {
+    /// All that this revision has in the cluster.
+    pub fn all(&self) -> impl Iterator<Item = &Applied> {
+        self.applied.iter().chain(&self.left)
+    }
+
+    fn note_left(&mut self, planned: &Planned, preflight: &Preflight) {
+        let id = planned.object.id();
+        let uid = preflight.leave.get(&id).cloned();
+        // What becomes of it is not ours to judge: it never was as this revision wants it.
+        self.left.push(Applied { is_left_alone: true, ..Applied::new(id, uid) });
+    }
+
     fn note(&mut self, planned: &Planned, object: DynamicObject) {
         let mut applied = Applied::new(planned.object.id(), object.metadata.uid.clone());
         let value = serde_json::to_value(&object).unwrap_or(Value::Null);
@@ -124,6 +145,9 @@ async fn apply_one<'a>(
     let id = planned.object.id();
     if let Some(uid) = preflight.replace.get(&id) {
         remove(planned, &id, uid, calls).await?;
+    }
+    if preflight.hand_over.contains(&id) {
+        handover::hand_over(planned, calls).await?;
     }
     let applied = calls.apply(planned).await;
     applied.map(|object| (planned, object)).map_err(|error| ApplyError::refused(planned, error))

@@ -11,6 +11,7 @@
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
 //! | [`lookup`] | whether templates ask the cluster |
 //! | [`fingerprint`] | a cheap look whether anything changed |
+//! | [`recorded`] | whether it is the chart of a release that helm made |
 //! | [`reload`] | a chart that is replaced while it is in use |
 //!
 //! It refuses what cannot be installed: no name or version, a library chart, an archive that reaches out of its directory.
@@ -32,6 +33,7 @@ pub mod fingerprint;
 pub mod ignore;
 pub mod lookup;
 pub mod notes;
+pub mod recorded;
 pub mod reload;
 
 pub use fingerprint::Fingerprint;

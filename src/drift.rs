@@ -10,10 +10,12 @@
 //! | [`fields`] | the list of fields: hash, what was lost and to whom |
 //! | [`rules`] | fields that others may decide |
 //! | [`leave`] | keeps those out of what is applied |
+//! | [`extract`] | what we applied, taken out of the live object |
 //! | [`overruled`] | what an admission webhook made of an apply |
 //!
 //! Pure. Whether an object is there at all is for the watches to tell.
 
+pub mod extract;
 pub mod fields;
 pub mod leave;
 pub mod overruled;
@@ -22,6 +24,7 @@ pub mod rules;
 use kube::core::ObjectMeta;
 use serde::{Deserialize, Serialize};
 
+pub use extract::extract;
 pub use fields::{Lost, lost};
 pub use leave::{concerns, leave};
 pub use overruled::overruled;

@@ -28,6 +28,18 @@ pub enum Category {
     EmptyRender,
     /// The release record cannot be read, or is not ours.
     RecordUnusable,
+    /// The record of what is deployed went, and nothing tells what it held.
+    RecordLost,
+    /// The custom resource asks to go back to a revision that is not there.
+    NoSuchRevision,
+    /// A revision failed too often.
+    RetriesExhausted,
+    /// A revision did not become ready in time.
+    NotReadyInTime,
+    /// A revision failed, and an earlier one was put in its place.
+    RolledBack,
+    /// Nobody can tell what an annotation asks for, and a guess could do harm.
+    InvalidAnnotation,
     /// An object needs something that is not there, a namespace for example.
     Missing,
     /// Something has to end first.
@@ -54,6 +66,12 @@ impl Category {
             Category::BelongsToAnother => "BelongsToAnother",
             Category::EmptyRender => "EmptyRender",
             Category::RecordUnusable => "RecordUnusable",
+            Category::RecordLost => "RecordLost",
+            Category::NoSuchRevision => "NoSuchRevision",
+            Category::RetriesExhausted => "RetriesExhausted",
+            Category::NotReadyInTime => "NotReadyInTime",
+            Category::RolledBack => "RolledBack",
+            Category::InvalidAnnotation => "InvalidAnnotation",
             Category::Missing => "Missing",
             Category::Waiting => "Waiting",
             Category::ApplyFailed => "ApplyFailed",
@@ -67,13 +85,25 @@ impl Category {
         use Category::*;
         match self {
             InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender => Retry::Never,
+            NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
-            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | Forbidden | Missing => {
-                Retry::Seldom
-            }
+            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost | Forbidden
+            | Missing => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }
+    }
+
+    /// Whether a failed attempt to apply a revision says something about the revision. Where the API server cannot be reached,
+    /// or something has to end first, it does not.
+    pub fn counts_as_failure(self) -> bool {
+        !matches!(self, Category::Unreachable | Category::Waiting | Category::HelmFailed)
+    }
+
+    /// Whether the cluster may be repaired so that the same revision goes in: a permission is given, a CRD installed.
+    pub fn may_be_cured(self) -> bool {
+        use Category::*;
+        matches!(self, UnknownKind | BelongsToAnother | Forbidden | Missing)
     }
 
     /// Whether a person has to change the spec or the chart.

@@ -12,12 +12,14 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`watches`] | watches.yaml: which kind is made by which chart |
+//! | [`wishes`] | what a custom resource's annotations ask for |
 //! | [`chart`] | a chart on disk |
 //! | [`values`] | a spec and overrides become chart values |
 //! | [`render`] | the helm process |
 //! | [`yaml`] | YAML as Kubernetes reads it |
 //! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
 //! | [`object`] | one Kubernetes object, as data |
+//! | [`course`] | which way a release goes next |
 //! | [`plan`] | what to do, as data |
 //! | [`applyset`] | marks that say which objects belong together |
 //! | [`ownership`] | whose is an object that exists already |
@@ -58,6 +60,7 @@ pub mod claims;
 pub mod cli;
 pub mod cluster;
 pub mod controller;
+pub mod course;
 pub mod custom_resource;
 pub mod definitions;
 pub mod discovery;
@@ -85,4 +88,5 @@ pub mod uninstall;
 pub mod values;
 pub mod watches;
 pub mod watching;
+pub mod wishes;
 pub mod yaml;

@@ -6,11 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
-use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
-
-const RELEASE_NAME: &str = "meta.helm.sh/release-name";
-const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
-const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+use crate::plan::{MANAGED_BY, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// The answer, as far as metadata can give it.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::applyset;
 use crate::discovery::{Kind, Kinds};
 use crate::error::Category;
-use crate::manifest::Rendered;
+use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
 use crate::release::Applied;
@@ -23,6 +23,10 @@ pub const RELEASE_LABEL: &str = "chartwright.dev/release";
 /// operator-sdk's marks on objects that cannot have an owner reference, `<namespace>/<name>` and `<Kind>.<group>`.
 pub const PRIMARY_RESOURCE: &str = "operator-sdk/primary-resource";
 pub const PRIMARY_RESOURCE_TYPE: &str = "operator-sdk/primary-resource-type";
+/// Helm's own marks.
+pub const RELEASE_NAME: &str = "meta.helm.sh/release-name";
+pub const RELEASE_NAMESPACE: &str = "meta.helm.sh/release-namespace";
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 const CHART_LABEL: &str = "helm.sdk.operatorframework.io/chart";
 
 /// The custom resource that a release belongs to.
@@ -231,9 +235,9 @@ fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
         false => object.clear_namespace(),
         _ => {}
     }
-    object.set_label("app.kubernetes.io/managed-by", "Helm");
-    object.set_annotation("meta.helm.sh/release-name", target.release);
-    object.set_annotation("meta.helm.sh/release-namespace", target.namespace);
+    object.set_label(MANAGED_BY, "Helm");
+    object.set_annotation(RELEASE_NAME, target.release);
+    object.set_annotation(RELEASE_NAMESPACE, target.namespace);
     object.set_label(RELEASE_LABEL, target.release);
     object.set_label(CHART_LABEL, target.chart);
     let owner = target.owner;
@@ -245,6 +249,39 @@ fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
         object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(owner));
     }
     object
+}
+
+/// An object as the chart had it: without what [`marked`] puts on, but for the namespace.
+pub fn unmarked(mut object: Value) -> Value {
+    const LABELS: [&str; 4] = [MANAGED_BY, RELEASE_LABEL, CHART_LABEL, applyset::PART_OF];
+    const ANNOTATIONS: [&str; 4] = [RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE];
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
+    metadata.remove("ownerReferences");
+    for (map, keys) in [("labels", LABELS), ("annotations", ANNOTATIONS)] {
+        if let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) {
+            entries.retain(|key, _| !keys.contains(&key.as_str()));
+            if entries.is_empty() {
+                metadata.remove(map);
+            }
+        }
+    }
+    object
+}
+
+/// The objects of a manifest that another tool recorded for a release in this namespace. What cannot be read was not
+/// applied either, and a kind that is gone took its objects with it.
+pub fn members(manifest: &str, namespace: &str, kinds: &Kinds) -> Vec<Applied> {
+    let objects = manifest::read(manifest).map(|rendered| rendered.objects).unwrap_or_default();
+    let ids = objects.iter().filter_map(|object| {
+        let mut id = object.id();
+        let kind = kinds.any_version(&id.group, &id.kind)?;
+        id.namespace = match kind.namespaced {
+            true => id.namespace.or_else(|| Some(namespace.to_owned())),
+            false => None,
+        };
+        Some(Applied::new(id, None))
+    });
+    ids.collect()
 }
 
 /// A cluster-scoped owner may own everything, a namespaced one only what is in its namespace. What is to be kept is not

@@ -10,6 +10,7 @@ use futures::{FutureExt, StreamExt, stream};
 use kube::Error;
 use kube::core::ObjectMeta;
 
+use crate::apply::handover;
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
@@ -29,6 +30,9 @@ pub struct Allowed {
     pub adopt: bool,
     /// Make objects again where a change is not possible otherwise.
     pub replace: bool,
+    /// Leave objects as they are where a change is not possible. So it is when a revision is gone back to, or taken over:
+    /// a claim or a cluster IP is worth more than the wording of an old manifest.
+    pub leave: bool,
 }
 
 /// What is known about the objects of a plan.
@@ -36,6 +40,33 @@ pub struct Allowed {
 pub struct Preflight {
     /// To be deleted and made again, with the UID of what is there.
     pub replace: HashMap<ObjectId, String>,
+    /// Not to be changed, with the UID of what is there.
+    pub leave: HashMap<ObjectId, String>,
+    /// Written by a helm that does not apply server-side: what it wrote becomes ours first.
+    pub hand_over: HashSet<ObjectId>,
+    /// There already, and nobody's until now.
+    pub adopted: HashSet<ObjectId>,
+    /// Not there yet.
+    pub new: HashSet<ObjectId>,
+}
+
+impl Preflight {
+    fn note(&mut self, id: ObjectId, found: Found) {
+        match found {
+            Found::New => drop(self.new.insert(id)),
+            Found::Replace(uid) => drop(self.replace.insert(id, uid)),
+            Found::Leave(uid) => drop(self.leave.insert(id, uid)),
+            Found::There { is_adopted, is_helms } => {
+                if is_helms {
+                    self.hand_over.insert(id.clone());
+                }
+                if is_adopted {
+                    self.adopted.insert(id);
+                }
+            }
+            Found::Unjudged => {}
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -48,10 +79,14 @@ pub struct Rejected {
 /// What became of one object.
 enum Found {
     New,
-    Ours,
+    There {
+        is_adopted: bool,
+        is_helms: bool,
+    },
     /// The API server could not judge it, and may after the release's other parts are there.
     Unjudged,
     Replace(String),
+    Leave(String),
 }
 
 /// Asks about every object. `known` tells of an object with this UID whether it is certainly ours, so that its owner need
@@ -75,8 +110,7 @@ pub async fn preflight(
     let mut answers = stream::iter(questions).buffered(AT_ONCE);
     while let Some((id, answer)) = answers.next().await {
         match answer {
-            Ok(Found::Replace(uid)) => drop(preflight.replace.insert(id, uid)),
-            Ok(Found::New | Found::Ours | Found::Unjudged) => {}
+            Ok(found) => preflight.note(id, found),
             Err(rejected) => complaints.push(rejected),
         }
     }
@@ -122,19 +156,17 @@ impl Asker<'_> {
                     let message = format!("{id} is being deleted; waiting until it is gone");
                     return Err(Rejected { category: Category::Waiting, message });
                 }
-                if !(self.known)(&id, &uid) {
-                    self.check_owner(planned, &id).await?;
-                }
-                Ok(Found::Ours)
+                let is_adopted = !(self.known)(&id, &uid) && self.check_owner(planned, &id).await?;
+                Ok(Found::There { is_adopted, is_helms: handover::handed_over(&answer.object.metadata).is_some() })
             }
             Err(error) => self.weigh(planned, &id, error).await,
         }
     }
 
-    /// An object that we did not record: whose is it?
-    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<(), Rejected> {
+    /// An object that we did not record: whose is it? Says whether it is taken from nobody.
+    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<bool, Rejected> {
         let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
-        live.map_or(Ok(()), |live| check_claim(id, &live, self.target, self.allowed))
+        live.map_or(Ok(false), |live| check_claim(id, &live, self.target, self.allowed))
     }
 
     /// Whether an error speaks about the object or about something that is still to come.
@@ -153,6 +185,9 @@ impl Asker<'_> {
         let Some(live) = live else { return Ok(Found::New) };
         let annotations = live.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
+        if self.allowed.leave {
+            return Ok(live.uid.map_or(Found::New, Found::Leave));
+        }
         if kept || holds_data(id) {
             // To make it again would lose what it holds, and nobody asked for that.
             return Err(complaint);
@@ -182,11 +217,11 @@ impl Asker<'_> {
     }
 }
 
-/// Refuses an object that is there and that belongs to somebody else.
-pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<(), Rejected> {
+/// Refuses an object that is there and that belongs to somebody else. Says whether it is taken from nobody.
+pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<bool, Rejected> {
     match judge(live, target.release, target.namespace, target.owner) {
-        Claim::Ours => Ok(()),
-        Claim::Loose if allowed.adopt => Ok(()),
+        Claim::Ours => Ok(false),
+        Claim::Loose if allowed.adopt => Ok(true),
         Claim::Loose => Err(belongs(format!(
             "{id} exists and nobody says that it is theirs; delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
         ))),

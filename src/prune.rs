@@ -3,7 +3,7 @@
 //! [`decide`] is pure and says why. An object goes only if the record names it with this UID, it carries our marks, and
 //! nothing asks to keep it. The delete itself names the UID, so that an object which took the name in between stays.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{Owner, RELEASE_LABEL, is_kept};
+use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
 use crate::release::Applied;
 
 /// Why objects are being removed.
@@ -130,6 +130,28 @@ pub async fn prune(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls:
     Ok(pruned)
 }
 
+/// Lets objects go as they are: what is ours loses our marks, and stays.
+pub async fn set_free(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls: &Calls) -> Result<(), PruneError> {
+    for recorded in objects {
+        let id = &recorded.id;
+        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
+        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
+        if judge(&live, rules.release, rules.namespace, rules.owner) == Claim::Ours && has_our_marks(&live, rules.owner) {
+            release_from(id, &kind, &live, rules.owner, calls).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn has_our_marks(live: &ObjectMeta, owner: &Owner) -> bool {
+    let has = |map: Option<&BTreeMap<String, String>>, key: &str| map.is_some_and(|map| map.contains_key(key));
+    live.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
+        || has(live.labels.as_ref(), RELEASE_LABEL)
+        || has(live.labels.as_ref(), applyset::PART_OF)
+        || has(live.annotations.as_ref(), PRIMARY_RESOURCE)
+}
+
 /// Takes our owner reference and labels off, so that neither we nor the garbage collector come back for it. Helm's marks
 /// stay, as they do when Helm keeps something: a release of this name finds it again.
 async fn release_from(
@@ -150,7 +172,7 @@ fn without_our_marks(live: &ObjectMeta, owner: &Owner) -> Value {
         "resourceVersion": live.resource_version,
         "ownerReferences": if references.is_empty() { Value::Null } else { json!(references) },
         "labels": {RELEASE_LABEL: null, applyset::PART_OF: null},
-        "annotations": {crate::plan::PRIMARY_RESOURCE: null, crate::plan::PRIMARY_RESOURCE_TYPE: null},
+        "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null},
     }})
 }
 

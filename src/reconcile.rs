@@ -1,43 +1,52 @@
 //! The story of one custom resource: from its spec to objects in the cluster, and back out.
 //!
 //! ```text
-//! records ▶ values ▶ digest ── deployed already ──▶ heal what drifted ──┐
-//!                      │ unfinished: resume         │                    ▼
-//!                      └─ new ▶ render ─────────────┴▶ roll out ▶ observe ▶ status
+//! records ▶ values ▶ digest ▶ course ── as it should be ──▶ heal what drifted ──┐
+//!                               │ unfinished: resume        │                    ▼
+//!                               │ to go back: roll back ────┤         observe ▶ status
+//!                               │ another's: take charge ───┤                    ▲
+//!                               └─ new ▶ render ────────────┴▶ roll out ─────────┘
 //! ```
 //! What the watches know is enough for a resource at rest: the release's history is read only where something is to be done.
 //! Nothing here holds a slot while it waits. What a stage decides is decided in that stage; this module only leads from one
 //! to the next.
 
+mod deadline;
 mod fights;
 mod heal;
+mod holds;
 mod memory;
 mod others;
+mod recording;
+mod recover;
 mod report;
 mod rollout;
 mod subject;
+mod takeover;
 mod uninstall;
 
 use std::time::Duration;
 
 use crate::apply::ApplyError;
-use crate::chart::Chart;
+use crate::course::{self, Course};
 use crate::custom_resource::CustomResource;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
 use crate::manifest::{self, ManifestError, Rendered};
+use crate::object::ObjectId;
 use crate::plan::PlanError;
 use crate::preflight::Rejected;
 use crate::prune::PruneError;
 use crate::queue::{Turn, Urgency};
-use crate::release::{History, Own, Release, Revisions, Status, StoreError, Summary};
+use crate::release::{History, Hold, Own, Release, Revisions, Status, StoreError, Summary, Trouble};
 use crate::render::RenderError;
 use crate::status::{Failure, Stage};
 use crate::uninstall::UninstallError;
-use crate::values::{Values, ValuesError};
+use crate::values::ValuesError;
+use recover::Recovered;
 
 pub use memory::Memory;
-pub use subject::{Context, FINALIZER, Subject};
+pub use subject::{Context, FINALIZER, Subject, Wish};
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +66,25 @@ pub struct Standing {
     pub own: Option<Own>,
     /// Its record, where it was at hand or the status does not tell of it yet.
     pub record: Option<Release>,
+}
+
+impl Standing {
+    /// Why it stays, if the spec asks for something else.
+    pub fn hold(&self) -> Option<&Hold> {
+        self.own.as_ref()?.hold.as_ref()
+    }
+
+    /// What went wrong although it stands.
+    pub fn failure(&self) -> Option<Failure> {
+        let own = self.own.as_ref()?;
+        let failed = |category, message: &str| Failure { category, message: message.to_owned(), stage: Stage::Upgrade };
+        if let Some(trouble) = own.trouble.as_ref().filter(|trouble| trouble.is_late) {
+            return Some(failed(Category::NotReadyInTime, &format!("revision {}: {}", self.revision, trouble.message)));
+        }
+        let hold = own.hold.as_ref()?;
+        let message = format!("{}; revision {} is in its place", hold.failed.as_ref()?, hold.to.unwrap_or_default());
+        Some(failed(Category::RolledBack, &message))
+    }
 }
 
 impl From<&Summary> for Standing {
@@ -101,6 +129,31 @@ pub enum ReconcileError {
     Look(kube::Error),
     #[error("the release {release} exists and {who}")]
     NotOurs { release: String, who: String },
+    #[error(
+        "the release {release} has no revision {wanted} to go back to, only {}; correct the annotation chartwright.dev/rollback-to, or remove it",
+        listed(known)
+    )]
+    NoSuchRevision { release: String, wanted: u32, known: Vec<u32> },
+    #[error(
+        "helm is at work on the release {release} (revision {revision} is {}); this goes on when it is done",
+        status.as_str()
+    )]
+    HelmAtWork { release: String, revision: u32, status: Status },
+    #[error(
+        "{}, tried {} times; it is not tried again until the spec, the chart or the annotation chartwright.dev/retries changes",
+        .0.message, .0.attempts
+    )]
+    GaveUp(Trouble),
+    #[error("{id} of the release before is still being deleted; waiting until it is gone")]
+    StillGoing { id: Box<ObjectId> },
+    #[error(
+        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secret from a backup, or set the annotation chartwright.dev/adopt: \"true\" to have everything rendered anew over what is there"
+    )]
+    RecordLost { release: String, why: String },
+    #[error("{0}")]
+    Annotation(String),
+    #[error("the release's records change while they are looked at; this is tried again")]
+    Unsettled,
     /// Something newer has come, or others need the room. Nothing was written, and nothing is told.
     #[error("interrupted")]
     Interrupted,
@@ -124,6 +177,13 @@ impl ReconcileError {
             ReconcileError::Uninstall(error) => error.category(),
             ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
             ReconcileError::NotOurs { .. } => Category::BelongsToAnother,
+            ReconcileError::NoSuchRevision { .. } => Category::NoSuchRevision,
+            ReconcileError::HelmAtWork { .. } | ReconcileError::StillGoing { .. } | ReconcileError::Unsettled => {
+                Category::Waiting
+            }
+            ReconcileError::GaveUp(_) => Category::RetriesExhausted,
+            ReconcileError::RecordLost { .. } => Category::RecordLost,
+            ReconcileError::Annotation(_) => Category::InvalidAnnotation,
             ReconcileError::Interrupted => Category::Waiting,
             ReconcileError::Again(failure) => failure.category,
         }
@@ -141,6 +201,7 @@ impl ReconcileError {
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
 pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
     let subject = Subject::of(cr, context, turn);
+    subject.tell_problems().await;
     if cr.metadata.deletion_timestamp.is_some() {
         return Box::pin(subject.uninstall()).await;
     }
@@ -148,24 +209,24 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     subject.forget_attempt();
     let result = deploy(&subject, &mut known).await;
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
-        let stage = if known.deployed().is_some() { Stage::Upgrade } else { Stage::Install };
+        let stage = if known.standing().is_some() { Stage::Upgrade } else { Stage::Install };
         let failure = Failure { category: error.category(), message: error.to_string(), stage };
         subject.remember(error, &failure);
-        let standing = match known.latest().filter(|latest| latest.status == Status::Deployed) {
+        let standing = match known.latest().filter(|latest| latest.status == Status::Deployed && latest.own.is_some()) {
             // The new spec was refused before anything changed: the last good release is still kept in order.
             Some(latest) if !subject.was_looked_after() => keep_in_order(&subject, latest).await.ok(),
             _ => None,
         };
-        let standing = standing.or_else(|| known.deployed().map(Standing::from));
+        let mut standing = standing.or_else(|| known.standing().map(Standing::from));
         // The error decides when it is tried again. What is put off beside it has a time of its own.
-        if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_ref(), Some(failure)).await? {
+        if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_mut(), Some(failure)).await? {
             turn.again(after, Urgency::Recheck);
         }
     }
-    let standing = result?;
+    let mut standing = result?;
     subject.forget_attempt();
-    let next = subject.report(Some(&standing), None).await?;
-    tracing::debug!(kind = subject.owner.gvk.kind, namespace = subject.namespace, name = subject.release, "looked at");
+    let next = subject.report(Some(&mut standing), None).await?;
+    tracing::debug!(kind = subject.owner.gvk.kind, namespace = subject.namespace, name = subject.owner.name, "looked at");
     Ok(next)
 }
 
@@ -176,56 +237,154 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
         Some(seen) => seen,
         None => Revisions::of(history.insert(subject.history().await?)),
     };
-    subject.check_owner(known)?;
-    let chart = subject.context.chart.current();
-    let spec = subject.cr.spec().map_err(ReconcileError::Spec)?;
-    let values = Values::new(spec.as_ref(), &subject.context.watch.overrides)?;
-    let digest = subject.digest(&chart, &values);
-    if let Some(latest) = known.latest().filter(|_| known.deployed_from(&digest).is_some()) {
+    let wish = subject.wish()?;
+    let owner = subject.owner_mark();
+    let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
+    if let (Course::Keep, Some(latest)) = (&course, known.latest())
+        && known.leftovers().is_empty()
+        && !subject.has_stale_request(latest)
+    {
         match keep_in_order(subject, latest).await {
             Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {}
             result => return result,
         }
     }
     // Boxed, as all that a custom resource at rest does not need: many are looked at together.
-    Box::pin(catch_up(subject, known, history, &chart, &values, digest)).await
+    Box::pin(follow(subject, known, history, &wish, course)).await
 }
 
-/// Brings into the cluster what is not there yet: from a record that holds a render of the same input, or by a new render.
-async fn catch_up(
+/// How often a course may lead to another: to ask, to take charge, to deploy.
+const MOST_TURNS: usize = 5;
+
+/// Follows a course to its end. `known` and the history are read anew where the course asks for it.
+async fn follow(
+    subject: &Subject<'_>,
+    known: &mut Revisions,
+    mut history: Option<History>,
+    wish: &Wish,
+    mut course: Course,
+) -> Result<Standing, ReconcileError> {
+    let owner = subject.owner_mark();
+    let situation = subject.situation(wish, &owner);
+    for _ in 0..MOST_TURNS {
+        let read = match (&course, history.take()) {
+            (Course::Deploy, history) => match deploy_anew(subject, known, history, wish, &situation).await? {
+                Deployed::Done(release) => return Ok(Standing::from(*release)),
+                // Somebody was faster than the watch.
+                Deployed::NotYet(read) => read,
+            },
+            (_, Some(history)) => history,
+            (_, None) => subject.history().await?,
+        };
+        *known = Revisions::of(&read);
+        let step = match course::decide(known, Some(&read), &situation) {
+            Course::Keep => keep_whole(subject, known, &read).await.map(Step::Done),
+            Course::Resume => resume(subject, &read).await.map(Step::Done),
+            Course::Again => again(subject, wish, &read).await.map(Step::Done),
+            Course::RollBack { to, failed } => {
+                subject.roll_back(to, failed, wish, &read).await.map(|release| Step::Done(release.into()))
+            }
+            Course::TakeCharge(taking) => subject.take_charge(taking, wish, &read).await.map(Step::Changed),
+            Course::Recover => subject.recover(wish, &read).await.map(|recovered| match recovered {
+                Recovered::Rebuilt(release) => Step::Changed(*release),
+                Recovered::Gone => Step::Deploy,
+            }),
+            Course::Reinstall => {
+                subject.tell_uninstalled().await;
+                Ok(Step::Deploy)
+            }
+            Course::Deploy | Course::Ask => Ok(Step::Deploy),
+            Course::Wait { revision, status } => {
+                Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
+            }
+            Course::Stop(trouble) => Err(ReconcileError::GaveUp(trouble)),
+            Course::Refuse(refusal) => Err(subject.refused(refusal)),
+        };
+        match step {
+            Ok(Step::Done(standing)) => return Ok(standing),
+            Ok(Step::Changed(release)) => {
+                let read = read.with(release);
+                *known = Revisions::of(&read);
+                course = course::decide(known, Some(&read), &situation);
+                history = Some(read);
+            }
+            // A record has no crds/: if one of those went, only a render brings it back.
+            Ok(Step::Deploy) | Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {
+                let rendered = subject.render(wish, known.deployed().is_some()).await?;
+                let draft = subject.draft(wish, &rendered, &read);
+                return Ok(subject.roll_out(draft, rendered, &read).await?.into());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(ReconcileError::Unsettled)
+}
+
+/// Where a course has led.
+enum Step {
+    Done(Standing),
+    /// The history has this record now, and the course is decided anew.
+    Changed(Release),
+    Deploy,
+}
+
+enum Deployed {
+    Done(Box<Release>),
+    /// The records say something else than the watch did.
+    NotYet(History),
+}
+
+/// Renders, and makes a new revision of it.
+async fn deploy_anew(
     subject: &Subject<'_>,
     known: &mut Revisions,
     history: Option<History>,
-    chart: &Chart,
-    values: &Values,
-    digest: String,
-) -> Result<Standing, ReconcileError> {
-    subject.check_known_refusal(&digest).await?;
+    wish: &Wish,
+    situation: &course::Situation<'_>,
+) -> Result<Deployed, ReconcileError> {
+    subject.check_known_refusal(&wish.digest).await?;
     let is_upgrade = known.deployed().is_some();
     let (history, rendered) = match history {
-        None if known.is_empty() && subject.is_new() => (History::default(), None),
+        None if known.is_empty() && subject.is_new() => (History::default(), subject.render(wish, false).await),
         // Nothing that is known could be used again, so nobody waits for the records before helm starts.
-        None if !known.has(&digest) => {
-            let (history, rendered) =
-                tokio::join!(subject.history(), subject.render(chart, values, &digest, is_upgrade));
-            (history?, Some(rendered))
+        None => {
+            let (history, rendered) = tokio::join!(subject.history(), subject.render(wish, is_upgrade));
+            (history?, rendered)
         }
-        None => (subject.history().await?, None),
-        Some(history) => (history, None),
+        Some(history) => (history, subject.render(wish, is_upgrade).await),
     };
     *known = Revisions::of(&history);
-    subject.check_owner(known)?;
-    match from_record(subject, &history, &digest).await {
-        // A record has no crds/: if one of those went, only a render brings it back.
-        Some(Err(ReconcileError::Plan(PlanError::UnknownKind { .. }))) | None => {}
-        Some(result) => return result,
+    if course::decide(known, Some(&history), situation) != Course::Deploy {
+        return Ok(Deployed::NotYet(history));
     }
-    let rendered = match rendered {
-        Some(rendered) => rendered?,
-        None => subject.render(chart, values, &digest, known.deployed().is_some()).await?,
-    };
-    let draft = subject.draft(chart, values, digest, &rendered, &history);
-    Ok(subject.roll_out(draft, rendered, &history).await?.into())
+    let rendered = rendered?;
+    let draft = subject.draft(wish, &rendered, &history);
+    Ok(Deployed::Done(Box::new(subject.roll_out(draft, rendered, &history).await?)))
+}
+
+/// A deployed revision, with what a crash left undone around it.
+async fn keep_whole(subject: &Subject<'_>, known: &Revisions, history: &History) -> Result<Standing, ReconcileError> {
+    subject.tidy(history).await?;
+    let Some(latest) = known.latest() else { return Err(ReconcileError::Unsettled) };
+    if subject.has_stale_request(latest) {
+        subject.forget_request(latest).await?;
+    }
+    keep_in_order(subject, latest).await
+}
+
+/// What was recorded and did not get into the cluster.
+async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, ReconcileError> {
+    let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+    let rendered = manifest::read(&latest.manifest)?;
+    Ok(subject.roll_out(latest.clone(), rendered, history).await?.into())
+}
+
+/// A later revision did not finish, and the spec went back to the one before: its render is still the right one.
+async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
+    let Some(deployed) = history.deployed() else { return Err(ReconcileError::Unsettled) };
+    let own = Own { objects: deployed.own.iter().flat_map(|own| own.objects.clone()).collect(), ..subject.own(wish.digest.clone()) };
+    let (draft, rendered) = subject.again(deployed, own, history)?;
+    Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
 
 /// A deployed revision with all its objects, and its record where the status does not tell of it yet.
@@ -234,6 +393,9 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
         Some(own) => Some(Box::pin(subject.heal(deployed.revision, own)).await?),
         None => None,
     };
+    if let Some(own) = &own {
+        subject.narrow_contents(own).await?;
+    }
     let record = match subject.is_told(deployed.revision) {
         true => None,
         false => Some(match subject.untold(deployed.revision) {
@@ -244,34 +406,12 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
     Ok(Standing { revision: deployed.revision, own, record })
 }
 
-/// What can be done without a render, where a record holds one of the same input.
-async fn from_record(
-    subject: &Subject<'_>,
-    history: &History,
-    digest: &str,
-) -> Option<Result<Standing, ReconcileError>> {
-    let is_this = |release: &&Release| release.own.as_ref().is_some_and(|own| own.digest == digest);
-    if let Some(latest) = history.latest().filter(is_this) {
-        if latest.status == Status::Deployed {
-            return Some(keep_in_order(subject, &Summary::of(latest)).await);
-        }
-        if latest.status.is_unfinished() {
-            return Some(match manifest::read(&latest.manifest) {
-                Ok(rendered) => subject.roll_out(latest.clone(), rendered, history).await.map(Standing::from),
-                Err(error) => Err(error.into()),
-            });
-        }
-    }
-    // A later revision did not finish, and the spec went back to the one before: its render is still the right one.
-    let deployed = history.deployed().filter(is_this)?;
-    Some(match subject.again(deployed.clone(), history) {
-        Ok((draft, rendered)) => subject.roll_out(draft, rendered, history).await.map(Standing::from),
-        Err(error) => Err(error),
-    })
-}
-
 /// Whether a render has something that this version does not do.
 fn lifecycle_hooks(rendered: &Rendered) -> Vec<String> {
     let hooks = rendered.hooks.iter().filter(|hook| hook.is_lifecycle());
     hooks.map(|hook| format!("{} ({})", hook.object.id(), hook.events.join(", "))).collect()
+}
+
+fn listed(revisions: &[u32]) -> String {
+    revisions.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

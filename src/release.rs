@@ -6,11 +6,13 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`codec`] | a record becomes a Secret and back |
+//! | [`gzip`] | packing and unpacking |
 //! | [`history`] | all revisions of one release |
 //! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
 //! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
+//! | [`name`] | what a release is called |
 //! | [`digest`] | one text for all inputs of a render |
 //! | [`mask`] | a manifest without the data of Secrets |
 //!
@@ -19,8 +21,10 @@
 
 pub mod codec;
 pub mod digest;
+pub mod gzip;
 pub mod history;
 pub mod mask;
+pub mod name;
 pub mod own;
 pub mod records;
 pub mod revisions;
@@ -35,7 +39,8 @@ pub use codec::{RecordError, Stored};
 pub use digest::digest;
 pub use history::History;
 pub use mask::without_secret_data;
-pub use own::{Applied, Hold, Own, OwnerMark};
+pub use name::NameTemplate;
+pub use own::{Applied, HeldBy, Hold, Own, OwnerMark, Trouble};
 pub use records::Records;
 pub use revisions::{Revisions, Summary};
 pub use store::{Store, StoreError};
@@ -74,6 +79,27 @@ impl Release {
     /// The same record, with another status and the sentence that goes with it.
     pub fn with_status(&self, status: Status, description: &str) -> Release {
         Release { status, description: description.to_owned(), ..self.clone() }
+    }
+
+    pub fn chart_name(&self) -> &str {
+        self.chart["name"].as_str().unwrap_or_default()
+    }
+
+    /// The digest of the input that the manifest was rendered from, if we rendered it.
+    ///
+    /// helm drops our part of a record that it supersedes, and keeps our label. A rollback copies the label together with
+    /// the manifest; an upgrade copies it beside another manifest, but then the record has the chart's templates, which
+    /// ours never has.
+    pub fn digest(&self) -> Option<&str> {
+        match &self.own {
+            Some(own) => Some(&own.digest),
+            None => self.stored.digest_label().filter(|_| self.stored.is_thin()),
+        }
+    }
+
+    /// The part `chart` of the record, as it was read.
+    pub fn recorded_chart(&self) -> Option<&Value> {
+        self.stored.chart()
     }
 
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.

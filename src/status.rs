@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::error::Category;
 use crate::health::{self, Health, State};
 use crate::object::ObjectId;
+use crate::release::HeldBy;
 
 /// How a reconcile ended.
 #[derive(Debug)]
@@ -23,10 +24,14 @@ pub struct Report<'a> {
     /// What came into the cluster. None leaves what the status says of it as it is.
     pub deployed: Option<Deployed<'a>>,
     pub failure: Option<Failure>,
+    /// An earlier revision stays, by whose decision, and a sentence about it.
+    pub held: Option<(HeldBy, String)>,
     /// In the order of application.
     pub objects: &'a [(ObjectId, Health)],
     /// What upgrades dropped and left in the cluster.
     pub kept: &'a [ObjectId],
+    /// What was there before the release, and nobody's.
+    pub adopted: Vec<String>,
     /// What others keep changing, a sentence each.
     pub contested: Vec<String>,
 }
@@ -36,11 +41,13 @@ pub struct Report<'a> {
 pub struct Deployed<'a> {
     pub release: &'a str,
     pub revision: u32,
+    /// Of what it was made from: it outlives the record.
+    pub digest: &'a str,
     /// Whether there was a revision before it.
     pub is_upgrade: bool,
     pub notes: &'a str,
     /// Without the data of Secrets.
-    pub manifest: &'a str,
+    pub manifest: String,
 }
 
 /// Why the newest spec is not in the cluster.
@@ -77,23 +84,42 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     if let Some(deployed) = &report.deployed {
         let reason = if deployed.is_upgrade { "UpgradeSuccessful" } else { "InstallSuccessful" };
         conditions.set("Deployed", true, reason, deployed.notes);
-        status["deployedRelease"] =
-            json!({"name": deployed.release, "revision": deployed.revision, "manifest": deployed.manifest});
+        status["deployedRelease"] = json!({
+            "name": deployed.release,
+            "revision": deployed.revision,
+            "digest": deployed.digest,
+            "manifest": deployed.manifest,
+        });
     }
     set_failure(&mut conditions, report.failure.as_ref());
     set_readiness(&mut conditions, report);
     match report.contested.is_empty() {
-        true => conditions.list.retain(|condition| condition["type"] != "Contested"),
+        true => conditions.remove("Contested"),
         false => conditions.set("Contested", true, "FieldsTaken", &report.contested.join("; ")),
+    }
+    match &report.held {
+        None => conditions.remove("Held"),
+        Some((by, sentence)) => conditions.set("Held", true, held_reason(*by), sentence),
     }
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(report.generation);
     status["objects"] = report.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
-    match report.kept.is_empty() {
-        true => drop(status.as_object_mut().map(|status| status.remove("kept"))),
-        false => status["kept"] = report.kept.iter().map(|id| json!(id.to_string())).collect(),
+    let kept = report.kept.iter().map(ToString::to_string).collect();
+    for (key, list) in [("kept", kept), ("adopted", report.adopted.clone())] {
+        match list.is_empty() {
+            true => drop(status.as_object_mut().map(|status| status.remove(key))),
+            false => status[key] = json!(list),
+        }
     }
     status
+}
+
+fn held_reason(by: HeldBy) -> &'static str {
+    match by {
+        HeldBy::Helm => "RolledBackWithHelm",
+        HeldBy::Request => "RollbackRequested",
+        HeldBy::Failure => "RolledBackAfterFailure",
+    }
 }
 
 /// Puts a short mark in the place of the manifest. Equal manifests have equal marks.
@@ -195,6 +221,10 @@ struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
+    fn remove(&mut self, kind: &str) {
+        self.list.retain(|condition| condition["type"] != kind);
+    }
+
     fn set(&mut self, kind: &str, status: bool, reason: &str, message: &str) {
         let status = if status { "True" } else { "False" };
         let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": self.now});
@@ -220,7 +250,8 @@ mod tests {
     use super::*;
 
     fn deployed(revision: u32) -> Option<Deployed<'static>> {
-        Some(Deployed { release: "web", revision, is_upgrade: revision > 1, notes: "hello", manifest: "---" })
+        let is_upgrade = revision > 1;
+        Some(Deployed { release: "web", revision, digest: "d", is_upgrade, notes: "hello", manifest: "---".into() })
     }
 
     fn object(state: State) -> (ObjectId, Health) {
@@ -243,7 +274,7 @@ mod tests {
         failure: Option<Failure>,
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
-        Report { generation: 2, deployed, failure, objects, kept: &[], contested: vec![] }
+        Report { generation: 2, deployed, failure, held: None, objects, kept: &[], adopted: vec![], contested: vec![] }
     }
 
     #[test]

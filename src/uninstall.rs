@@ -7,11 +7,11 @@ use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
-use crate::manifest::{self, order::uninstall_rank};
+use crate::manifest::order::uninstall_rank;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, RELEASE_LABEL};
-use crate::prune::{Occasion, PruneError, Pruned, Rules, prune};
+use crate::prune::{Occasion, PruneError, Pruned, Rules, prune, set_free};
 use crate::release::Applied;
 
 #[derive(Debug, thiserror::Error)]
@@ -46,31 +46,23 @@ impl Leaving<'_> {
     /// Removes objects in Helm's order.
     pub async fn remove(&self, mut objects: Vec<Applied>) -> Result<Pruned, UninstallError> {
         objects.sort_by(|a, b| uninstall_rank(&a.id.kind).cmp(&uninstall_rank(&b.id.kind)));
-        let rules = Rules {
+        Ok(prune(&objects, &self.rules(), self.kinds, self.calls).await?)
+    }
+
+    /// Takes our marks off objects that stay.
+    pub async fn set_free(&self, objects: &[Applied]) -> Result<(), UninstallError> {
+        Ok(set_free(objects, &self.rules(), self.kinds, self.calls).await?)
+    }
+
+    fn rules(&self) -> Rules<'_> {
+        Rules {
             release: self.release,
             namespace: self.namespace,
             owner: self.owner,
             occasion: Occasion::Uninstall,
             applied: Default::default(),
             helm_marks_suffice: self.helm_took_over,
-        };
-        Ok(prune(&objects, &rules, self.kinds, self.calls).await?)
-    }
-
-    /// The objects of a manifest, as helm recorded it.
-    pub fn in_manifest(&self, manifest: &str) -> Vec<Applied> {
-        // What cannot be read was not applied either.
-        let objects = manifest::read(manifest).map(|rendered| rendered.objects).unwrap_or_default();
-        let ids = objects.iter().filter_map(|object| {
-            let mut id = object.id();
-            let kind = self.kinds.any_version(&id.group, &id.kind)?;
-            id.namespace = match kind.namespaced {
-                true => id.namespace.or_else(|| Some(self.namespace.to_owned())),
-                false => None,
-            };
-            Some(Applied::new(id, None))
-        });
-        ids.collect()
+        }
     }
 
     /// The objects that carry this release's marks, as far as the custom resource says where to look.

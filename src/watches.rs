@@ -1,9 +1,9 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and four of ours
-//! (`releaseNamespace`, `prune`, `allowEmpty`, `ignoreFields`). It is refused as a whole when any entry is wrong, since an operator that
-//! silently serves half of its kinds is worse than one that does not start. Unknown fields are ignored, as there, but named
-//! in a warning.
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and nine of ours
+//! (`releaseNamespace`, `releaseName`, `prune`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
+//! `progressDeadline`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
+//! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -25,6 +25,7 @@ use serde_json::Value;
 
 use crate::chart::Chart;
 use crate::listeners::Ignore;
+use crate::release::NameTemplate;
 use crate::render::{Helm, RenderError};
 use crate::values::Overrides;
 use crate::yaml::{self, YamlError};
@@ -59,11 +60,41 @@ pub struct Watch {
     pub max_concurrent: Option<usize>,
     /// Where the releases of cluster-scoped resources live.
     pub release_namespace: Option<String>,
+    /// What releases are called.
+    pub release_name: NameTemplate,
     pub prune: Prune,
     /// Whether a render without objects may remove everything.
     pub allow_empty: bool,
     /// Fields of objects that others may decide.
     pub ignore: Vec<Ignore>,
+    /// How many revisions are kept; 0 is all of them.
+    pub max_history: usize,
+    pub on_failure: OnFailure,
+    /// How often a revision is tried again before it counts as failed.
+    pub retries: u32,
+    /// How long a revision may take to become ready; `None` is any time.
+    pub progress_deadline: Option<Duration>,
+}
+
+/// What becomes of a revision that failed for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// It stays as far as it came, until the spec or the chart changes.
+    #[default]
+    Stop,
+    /// The last good revision comes back.
+    Rollback,
+}
+
+impl OnFailure {
+    /// As it is written in watches.yaml and in the annotation.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "stop" => Some(OnFailure::Stop),
+            "rollback" => Some(OnFailure::Rollback),
+            _ => None,
+        }
+    }
 }
 
 /// What an upgrade removes of the objects that a chart no longer renders.
@@ -233,9 +264,14 @@ impl File<'_> {
             lookup_cluster: fields.lookup_cluster,
             max_concurrent: fields.max_concurrent,
             release_namespace: fields.release_namespace,
+            release_name: fields.release_name,
             prune: fields.prune,
             allow_empty: fields.allow_empty,
             ignore: fields.ignore,
+            max_history: fields.max_history,
+            on_failure: fields.on_failure,
+            retries: fields.retries,
+            progress_deadline: fields.progress_deadline,
         })
     }
 

@@ -21,29 +21,6 @@ fn records(project: &Project) -> Api<Secret> {
     Api::namespaced(project.client.clone(), &project.namespace)
 }
 
-async fn ready_reason(project: &Project) -> String {
-    let status = project.status("web").await;
-    let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    let ready = conditions.into_iter().find(|condition| condition["type"] == "Ready").unwrap_or_default();
-    ready["reason"].as_str().unwrap_or_default().to_owned()
-}
-
-const AT_ONCE: Duration = Duration::from_secs(1);
-
-#[tokio::test]
-async fn a_rollback_is_told_within_a_second() {
-    for helm in ["helm3", "helm4"] {
-        let project = Project::of_objects().await;
-        let _operator = project.run();
-        two_revisions(&project).await;
-        project.helm(helm, &["rollback", "web", "1"]);
-        until_within(AT_ONCE, "the status tells of the rollback", async || {
-            (ready_reason(&project).await == "BelongsToAnother").then_some(())
-        })
-        .await;
-    }
-}
-
 #[tokio::test]
 async fn what_a_person_uninstalled_comes_back_within_seconds() {
     let project = Project::of_objects().await;

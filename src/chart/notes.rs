@@ -33,6 +33,11 @@ pub(super) fn add_template(chart: &Path) -> std::io::Result<()> {
     }
 }
 
+/// Whether a file of the copy is the one that was added.
+pub(super) fn is_ours(path: &str, content: &[u8]) -> bool {
+    path == FILE && content == TEMPLATE.as_bytes()
+}
+
 /// The notes, if this document of helm's output carries them. `source` is what follows `# Source: ` above it.
 pub fn read(source: &str, document: &str) -> Option<String> {
     let (_, below) = source.trim().split_once('/')?;

@@ -15,13 +15,15 @@ use super::backoff::Attempts;
 use super::resources::{News, Resources, by_itself};
 use super::{Operator, presence};
 use crate::chart::reload::{self, Change, Live};
-use crate::custom_resource::CustomResource;
+use crate::custom_resource::{CustomResource, Place};
 use crate::definitions::Definitions;
 use crate::discovery::Kind;
 use crate::error::Retry;
 use crate::listeners::Listener;
 use crate::queue::{Queue, Turn, Urgency};
 use crate::reconcile::{Context, Next, ReconcileError, reconcile};
+use crate::release::name;
+use crate::release::records::Candidates;
 use crate::telemetry::events::Events;
 use crate::watches::Watch;
 use crate::watching;
@@ -42,6 +44,22 @@ pub(super) struct Life {
     _end: DropGuard,
 }
 
+/// Which custom resources a release may belong to, by its name.
+fn candidates(watch: &Watch, primary: &Kind, resources: Arc<Resources>) -> Candidates {
+    let (template, kind, namespaced) = (watch.release_name.clone(), watch.gvk.kind.clone(), primary.namespaced);
+    Arc::new(move |namespace, release| {
+        let here = namespaced.then_some(namespace);
+        if template.is_plain() && release.len() < name::LONGEST / 2 {
+            return vec![Place::new(here, release)];
+        }
+        // It may stand for a longer name, or for another.
+        resources.places(|place| {
+            let is_here = place.namespace.as_deref() == here;
+            is_here && template.name(&kind, here, &place.name) == release
+        })
+    })
+}
+
 impl Life {
     pub(super) fn new(
         watch: Watch,
@@ -58,8 +76,8 @@ impl Life {
             cares: watch.watch_dependents,
             ignore: watch.ignore.clone(),
         });
-        operator.records.listen(&primary, queue.clone());
         let resources = Arc::<Resources>::default();
+        operator.records.listen(&primary, candidates(&watch, &primary, resources.clone()), queue.clone());
         let context = Context {
             events: Events::new(operator.client.clone()),
             children: operator.children,

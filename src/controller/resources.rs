@@ -45,6 +45,11 @@ impl Resources {
         self.locked().known.get(place).cloned()
     }
 
+    /// Those that are meant.
+    pub fn places(&self, is_meant: impl Fn(&Place) -> bool) -> Vec<Place> {
+        self.locked().known.keys().filter(|place| is_meant(place)).cloned().collect()
+    }
+
     /// Whether this very one is still there.
     pub fn has(&self, cr: &CustomResource) -> bool {
         self.get(&cr.place()).is_some_and(|known| known.metadata.uid == cr.metadata.uid)

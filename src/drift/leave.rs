@@ -44,7 +44,7 @@ pub fn leave(object: &mut Value, live: &Value, rules: &Rules, is_scaled: bool) {
     }
 }
 
-fn managers(live: &Value) -> Vec<ManagedFieldsEntry> {
+pub(super) fn managers(live: &Value) -> Vec<ManagedFieldsEntry> {
     let entries = live.pointer("/metadata/managedFields").cloned().unwrap_or(Value::Null);
     serde_json::from_value(entries).unwrap_or_default()
 }
@@ -116,7 +116,7 @@ fn step_of(item: &Value, owned: &[Owned<'_>]) -> Option<String> {
 }
 
 /// Whether an item has the keys of a step.
-fn is_item(item: &Value, step: &str) -> bool {
+pub(super) fn is_item(item: &Value, step: &str) -> bool {
     let keys = step.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok());
     let Some(Value::Object(keys)) = keys else { return false };
     // A key that is not written has its default, which only the API server knows: `protocol: TCP`.

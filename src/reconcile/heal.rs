@@ -8,7 +8,7 @@ use std::time::Instant;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::rollout::fill_in;
+use super::recording::fill_in;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, ApplyError, Progress};
 use crate::children::{Look, ends_by_itself};
@@ -37,9 +37,8 @@ impl Subject<'_> {
         if drifted.is_empty() {
             return Ok(own.clone());
         }
-        let release = self.still_deployed(revision).await?;
-        let chart = release.chart["name"].as_str().unwrap_or_default().to_owned();
-        let target = self.target(&chart);
+        let release = self.still_standing(revision).await?;
+        let target = self.target(release.chart_name());
         let plan = self.plan_again(&release, own, &drifted, &target).await?;
         let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
         let (progress, error) = self.repair_all(plan, &drifted, &target).await;
@@ -111,7 +110,7 @@ impl Subject<'_> {
             if live.metadata.deletion_timestamp.is_some() {
                 return Err(ApplyError::StillThere { id: Box::new(id) }.into());
             }
-            check_claim(&id, &live.metadata, target, self.allowed())?;
+            check_claim(&id, &live.metadata, target, self.allowed(false))?;
         }
         if planned.wants_replicas || planned.is_scaled {
             self.context.scalers.ready(&self.context.children).await;
@@ -161,7 +160,7 @@ impl Subject<'_> {
                 progress = apply::crossed::apply(planned, &lists, &self.calls).await?;
             } else if self.may_replace(planned, live, error) {
                 let replace = live.metadata.uid.iter().map(|uid| (planned.object.id(), uid.clone())).collect();
-                progress = apply::apply(&plan, &Preflight { replace }, &self.calls).await;
+                progress = apply::apply(&plan, &Preflight { replace, ..Preflight::default() }, &self.calls).await;
             }
         }
         if live.is_some_and(|live| apply::crossed::has_trace(&live.metadata)) {
@@ -179,7 +178,7 @@ impl Subject<'_> {
         let annotations = live.metadata.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
         let holds_data = holds_data(&planned.object.id());
-        error.category() == Category::ImmutableField && self.allowed().replace && !kept && !holds_data
+        error.category() == Category::ImmutableField && self.wishes.replace && !kept && !holds_data
     }
 
     /// What differs from the record: by the watches, or where there are none, by asking.

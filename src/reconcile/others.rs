@@ -18,7 +18,7 @@ impl Subject<'_> {
         for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
             let id = planned.object.id();
             let key = id.key();
-            let is_there = before.iter().any(|applied| applied.uid.is_some() && applied.id.key() == key);
+            let is_there = before.iter().any(|applied| applied.id.key() == key);
             match planned.wants_replicas || planned.is_scaled {
                 true if is_there => self.context.scalers.ready(&self.context.children).await,
                 true => self.context.scalers.start(&self.context.children),

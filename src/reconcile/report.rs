@@ -8,7 +8,8 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::memory::Untold;
-use super::rollout::INSTALLED;
+use super::holds::held_sentence;
+use super::recording::INSTALLED;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Standing, Subject};
 use crate::children::{Sight, ends_by_itself};
@@ -19,47 +20,72 @@ use crate::status::{self, Deployed, Failure, Report};
 
 impl Subject<'_> {
     /// Observes the release's objects and writes the status if it says something new.
-    pub async fn report(&self, standing: Option<&Standing>, failure: Option<Failure>) -> Result<Next, ReconcileError> {
-        if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
-            self.warn(failure.category.as_str(), &failure.message).await;
-        }
-        let own = standing.and_then(|standing| standing.own.as_ref());
-        if let (Some(standing), None) = (standing, &failure)
+    pub async fn report(
+        &self,
+        standing: Option<&mut Standing>,
+        failure: Option<Failure>,
+    ) -> Result<Next, ReconcileError> {
+        if let (Some(standing), None) = (&standing, &failure)
             && self.is_early(standing)
         {
             return Ok(Next::Rest);
         }
-        let (objects, next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
-        let record = standing.and_then(|standing| standing.record.as_ref());
+        let own = standing.as_ref().and_then(|standing| standing.own.as_ref());
+        let (objects, mut next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
+        let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
         if let (Some(record), None) = (record, &failure)
             && let Some(wait) = self.put_off(record, &objects)
         {
             return Ok(Next::Soon(wait));
         }
-        let manifest = record.map(|release| release::without_secret_data(&release.manifest)).unwrap_or_default();
-        let report = Report {
+        let mut standing = standing;
+        if let (Some(standing), None) = (standing.as_mut(), &failure)
+            && let Some(after) = self.mind_deadline(standing, &objects).await?
+        {
+            next = sooner(next, after);
+        }
+        let standing = standing.as_deref();
+        let failure = failure.or_else(|| standing.and_then(Standing::failure));
+        if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
+            self.warn(failure.category.as_str(), &failure.message).await;
+        }
+        self.write_status(&self.composed(standing, failure, &objects)).await?;
+        self.context.memory.with(&self.owner.uid, |memory| memory.untold = None);
+        // Repairs that are put off are due then, or there is less to tell.
+        let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
+        Ok(put_off.map_or(next, |later| sooner(next, later)))
+    }
+
+    /// All that there is to say.
+    fn composed<'r>(
+        &self,
+        standing: Option<&'r Standing>,
+        failure: Option<Failure>,
+        objects: &'r [(ObjectId, Health)],
+    ) -> Report<'r> {
+        let own = standing.and_then(|standing| standing.own.as_ref());
+        let record = standing.and_then(|standing| standing.record.as_ref());
+        let all = own.map_or(&[][..], |own| &own.objects);
+        Report {
             generation: self.cr.metadata.generation.unwrap_or_default(),
             deployed: record.map(|release| Deployed {
                 release: &release.name,
                 revision: release.revision,
+                digest: release.own.as_ref().map_or("", |own| &own.digest),
                 is_upgrade: release.description != INSTALLED,
                 notes: &release.notes,
-                manifest: &manifest,
+                manifest: release::without_secret_data(&release.manifest),
             }),
             failure,
-            objects: &objects,
+            held: standing.and_then(|standing| {
+                let hold = standing.hold()?;
+                Some((hold.by, format!("Revision {} stays: {}", standing.revision, held_sentence(hold))))
+            }),
+            objects,
             kept: own.map_or(&[], |own| &own.kept),
+            adopted: all.iter().filter(|applied| applied.is_adopted).map(|applied| applied.id.to_string()).collect(),
             contested: self.contested(own),
-        };
-        self.write_status(&report).await?;
-        self.context.memory.with(&self.owner.uid, |memory| memory.untold = None);
-        // Repairs that are put off are due then, or there is less to tell.
-        let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
-        Ok(match (next, put_off) {
-            (Next::Look(sooner), Some(later)) => Next::Look(sooner.min(later)),
-            (Next::Rest, Some(later)) => Next::Look(later),
-            (next, _) => next,
-        })
+        }
     }
 
     /// How long to wait before a new revision is told. Most objects become ready within a moment: then one status says all.
@@ -239,6 +265,15 @@ impl Subject<'_> {
         let list = self.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
         let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
         health::why(&pods, Timestamp::now())
+    }
+}
+
+/// The next look, but not later than after this.
+fn sooner(next: Next, after: Duration) -> Next {
+    match next {
+        Next::Rest => Next::Look(after),
+        Next::Look(other) => Next::Look(other.min(after)),
+        Next::Soon(other) => Next::Soon(other.min(after)),
     }
 }
 

@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::holds::held_sentence;
+use super::recording::INSTALLED;
+use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
 use crate::applyset::Contents;
-use crate::chart::Chart;
 use crate::children::Look;
 use crate::discovery::Kinds;
 use crate::manifest::{self, Hook, Rendered};
@@ -16,26 +18,12 @@ use crate::plan::{self, Plan, Target};
 use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
-use crate::values::Values;
 use crate::watches::Prune;
-
-/// Helm's words.
-pub const INSTALLED: &str = "Install complete";
-pub const UPGRADED: &str = "Upgrade complete";
-
-/// Helm's default.
-const MAX_HISTORY: usize = 10;
+use crate::wishes::RollbackTo;
 
 impl Subject<'_> {
     /// The record of the revision that is about to be made.
-    pub(super) fn draft(
-        &self,
-        chart: &Chart,
-        values: &Values,
-        digest: String,
-        rendered: &Rendered,
-        history: &History,
-    ) -> Release {
+    pub(super) fn draft(&self, wish: &Wish, rendered: &Rendered, history: &History) -> Release {
         let now = Timestamp::now();
         let upgrade = history.deployed().is_some();
         Release {
@@ -43,60 +31,92 @@ impl Subject<'_> {
             namespace: self.namespace.clone(),
             revision: history.next_revision(),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
-            chart: chart.metadata.clone(),
-            config: values.json().clone(),
+            chart: wish.chart.metadata.clone(),
+            config: wish.values.json().clone(),
             manifest: rendered.manifest.clone(),
             hooks: rendered.hooks.iter().map(hook_record).collect(),
             notes: rendered.notes.clone(),
             description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
-            own: Some(Own { digest, owner: self.owner_mark(), ..Own::default() }),
+            own: Some(self.own(wish.digest.clone())),
             stored: Stored::default(),
         }
     }
 
-    /// The deployed revision once more, as a new one.
-    pub(super) fn again(&self, deployed: Release, history: &History) -> Result<(Release, Rendered), ReconcileError> {
-        let now = Timestamp::now();
-        let rendered = manifest::read(&deployed.manifest)?;
+    /// Our part of a new record.
+    pub(super) fn own(&self, digest: String) -> Own {
+        let request = match self.wishes.rollback_to {
+            RollbackTo::Revision(revision) => Some(revision),
+            _ => None,
+        };
+        Own { digest, owner: self.owner_mark(), request, ..Own::default() }
+    }
+
+    /// A revision once more, as a new one.
+    pub(super) fn again(
+        &self,
+        old: &Release,
+        own: Own,
+        history: &History,
+    ) -> Result<(Release, Rendered), ReconcileError> {
+        let rendered = manifest::read(&old.manifest)?;
+        let is_rollback = own.hold.is_some();
         let draft = Release {
             revision: history.next_revision(),
-            status: Status::PendingUpgrade,
-            description: "Preparing upgrade".to_owned(),
-            last_deployed: now,
+            status: if is_rollback { Status::PendingRollback } else { Status::PendingUpgrade },
+            description: if is_rollback { "Preparing rollback" } else { "Preparing upgrade" }.to_owned(),
+            first_deployed: history.iter().next().map_or(old.first_deployed, |first| first.first_deployed),
+            last_deployed: Timestamp::now(),
+            own: Some(own),
             stored: Stored::default(),
-            ..deployed
+            ..old.clone()
         };
         Ok((draft, rendered))
     }
 
     /// Brings a revision into the cluster: nothing is written before everything was asked about, and nothing is pruned
     /// unless everything was applied.
+    ///
+    /// A failure is recorded, if the revision is: one that is pending must not stay so for ever.
     pub(super) async fn roll_out(
         &self,
         draft: Release,
         rendered: Rendered,
         history: &History,
     ) -> Result<Release, ReconcileError> {
-        let before = history.objects_since_deployed();
+        let recorded = history.get(draft.revision).cloned();
+        match self.bring_in(draft, rendered, history).await {
+            Err(Attempt { error, pending, applied }) => {
+                // What ends by itself says nothing about a revision of which nothing was applied.
+                match pending.or_else(|| recorded.filter(|_| error.category().counts_as_failure())) {
+                    Some(pending) => self.record_failed(&pending, &applied, error).await,
+                    None => Err(error),
+                }
+            }
+            Ok(release) => Ok(release),
+        }
+    }
+
+    async fn bring_in(&self, draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let chart = draft.chart["name"].as_str().unwrap_or_default().to_owned();
-        let target = self.target(&chart);
+        let before = self.before(history, &kinds);
+        let target = self.target(draft.chart_name());
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
         self.settle(&mut plan, history, &target, &kinds);
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
-        let preflight = preflight(&plan, &target, &known, self.allowed(), &self.calls).await?;
+        let allowed = self.allowed(is_lenient(&draft));
+        let preflight = preflight(&plan, &target, &known, allowed, &self.calls).await?;
 
         apply::install_crds(&plan, &self.calls).await?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
         self.mark_parent(&wider).await?;
-        let pending = self.record_pending(draft, &plan, history).await?;
+        let pending = self.record_pending(draft.clone(), &plan, &before, history).await?;
         let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
         if self.context.watch.watch_dependents {
             // All kinds are there now, those of the release's own CRDs too.
@@ -110,6 +130,19 @@ impl Subject<'_> {
         Ok(release)
     }
 
+    /// What may be in the cluster by earlier revisions, those of other tools included.
+    fn before(&self, history: &History, kinds: &Kinds) -> Vec<Applied> {
+        let mut before = history.objects_since_deployed();
+        for foreign in history.foreign_since_deployed() {
+            for member in plan::members(&foreign.manifest, &self.namespace, kinds) {
+                if !before.iter().any(|known| known.id.key() == member.id.key()) {
+                    before.push(member);
+                }
+            }
+        }
+        before
+    }
+
     /// Tells of recorded objects whether the watches see them with our marks, so that nobody need be asked.
     pub(super) fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
         |id, uid| {
@@ -118,14 +151,11 @@ impl Subject<'_> {
         }
     }
 
-    pub(super) fn allowed(&self) -> Allowed {
-        Allowed {
-            adopt: self.is_asked("chartwright.dev/adopt"),
-            replace: self.is_asked("helm.sdk.operatorframework.io/upgrade-force"),
-        }
+    pub(super) fn allowed(&self, leave: bool) -> Allowed {
+        Allowed { adopt: self.wishes.adopt, replace: self.wishes.replace && !leave, leave }
     }
 
-    fn contents_of(&self, plan: &Plan) -> Contents {
+    pub(super) fn contents_of(&self, plan: &Plan) -> Contents {
         let ids: Vec<_> = plan.ids().collect();
         Contents::of(ids.iter(), &self.owner)
     }
@@ -145,7 +175,8 @@ impl Subject<'_> {
     /// Finds what the deployed revision has put into the cluster just so, and what nobody changed since.
     fn settle(&self, plan: &mut Plan, history: &History, target: &Target<'_>, kinds: &Kinds) {
         let Some(latest) = history.latest().filter(|latest| latest.status == Status::Deployed) else { return };
-        let Some(own) = latest.own.as_ref().filter(|_| self.context.watch.watch_dependents) else { return };
+        let is_marked = |own: &&Own| self.context.watch.watch_dependents && own.owner.uid == self.owner.uid;
+        let Some(own) = latest.own.as_ref().filter(is_marked) else { return };
         // A manifest that cannot be read any more settles nothing.
         let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, target, kinds))
         else {
@@ -170,61 +201,43 @@ impl Subject<'_> {
             && applied.mark.is_some()
     }
 
-    /// Writes down what is about to happen, so that a crash can be resumed. An unfinished record of the same input is used
-    /// again: retries must not push good revisions out of the history.
-    async fn record_pending(&self, draft: Release, plan: &Plan, history: &History) -> Result<Release, ReconcileError> {
-        let mut pending = draft;
-        if let Some(own) = &mut pending.own {
-            let settled =
-                history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.objects);
-            let objects = plan.apply.iter().map(|planned| {
-                let id = planned.object.id();
-                let known = if planned.is_settled { settled } else { &own.objects };
-                known.iter().find(|known| known.id == id).cloned().unwrap_or_else(|| Applied::new(id, None))
-            });
-            own.objects = objects.collect();
-        }
-        match history.get(pending.revision) {
-            None => Ok(self.store.create(&pending).await?),
-            Some(old) => {
-                let status = if history.deployed().is_some() { Status::PendingUpgrade } else { Status::PendingInstall };
-                pending.status = status;
-                match *old == pending {
-                    true => Ok(pending),
-                    false => Ok(self.store.update(&pending).await?),
-                }
-            }
-        }
-    }
-
-    /// Applies and prunes. A failure is recorded with what was applied until then.
+    /// Applies and prunes.
     async fn carry_out(
         &self,
         plan: &Plan,
         preflight: &Preflight,
         pending: &Release,
         history: &History,
-    ) -> Result<(Progress, Pruned), ReconcileError> {
+    ) -> Result<(Progress, Pruned), Attempt> {
         let mut progress = apply::apply(plan, preflight, &self.calls).await;
         self.learn(&mut progress);
+        let failed = |error: ReconcileError, progress: &Progress| Attempt {
+            error,
+            pending: Some(pending.clone()),
+            applied: progress.all().cloned().collect(),
+        };
         if let Some(error) = progress.stopped_by.take() {
-            return self.record_failed(pending, &progress.applied, error.into()).await;
+            return Err(failed(error.into(), &progress));
         }
-        match self.prune(plan, &progress, pending).await {
-            Ok(mut pruned) => {
-                let kept = history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.kept);
-                pruned
-                    .kept
-                    .extend(kept.iter().filter(|id| !plan.ids().any(|planned| planned.key() == id.key())).cloned());
-                pruned.kept.sort();
-                pruned.kept.dedup();
-                Ok((progress, pruned))
-            }
-            Err(error) => self.record_failed(pending, &progress.applied, error).await,
-        }
+        let is_helms = history.foreign_since_deployed().next().is_some();
+        let mut pruned = match self.prune(plan, &progress, pending, is_helms).await {
+            Ok(pruned) => pruned,
+            Err(error) => return Err(failed(error, &progress)),
+        };
+        let is_planned = |id: &ObjectId| plan.ids().any(|planned| planned.key() == id.key());
+        pruned.kept.extend(history.kept().iter().filter(|id| !is_planned(id)).cloned());
+        pruned.kept.sort();
+        pruned.kept.dedup();
+        Ok((progress, pruned))
     }
 
-    async fn prune(&self, plan: &Plan, progress: &Progress, pending: &Release) -> Result<Pruned, ReconcileError> {
+    async fn prune(
+        &self,
+        plan: &Plan,
+        progress: &Progress,
+        pending: &Release,
+        helm_marks_suffice: bool,
+    ) -> Result<Pruned, ReconcileError> {
         if plan.prune.is_empty() {
             return Ok(Pruned::default());
         }
@@ -238,8 +251,8 @@ impl Subject<'_> {
             namespace: &self.namespace,
             owner: &self.owner,
             occasion,
-            applied: progress.applied.iter().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
-            helm_marks_suffice: false,
+            applied: progress.all().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
+            helm_marks_suffice,
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();
@@ -248,54 +261,6 @@ impl Subject<'_> {
             rank(a).cmp(&rank(b))
         });
         Ok(prune(&objects, &rules, &kinds, &self.calls).await?)
-    }
-
-    async fn record_failed<T>(
-        &self,
-        pending: &Release,
-        applied: &[Applied],
-        error: ReconcileError,
-    ) -> Result<T, ReconcileError> {
-        let mut failed = pending.with_status(Status::Failed, &error.to_string());
-        if let Some(own) = &mut failed.own {
-            fill_in(&mut own.objects, applied);
-        }
-        // The error that led here says more than one about the record.
-        if let Err(store) = self.store.update(&failed).await {
-            tracing::warn!(release = self.release, "cannot record the failure: {store}");
-        }
-        Err(error)
-    }
-
-    async fn record_deployed(
-        &self,
-        pending: &Release,
-        progress: Progress,
-        pruned: Pruned,
-        history: &History,
-    ) -> Result<Release, ReconcileError> {
-        let description = if is_upgrade(history) { UPGRADED } else { INSTALLED };
-        let mut deployed = pending.with_status(Status::Deployed, description);
-        deployed.last_deployed = Timestamp::now();
-        if let Some(own) = &mut deployed.own {
-            fill_in(&mut own.objects, &progress.applied);
-            own.kept = pruned.kept.clone();
-        }
-        let store = &self.store;
-        let deployed = store.update(&deployed).await?;
-        for old in history.iter().filter(|old| old.revision != deployed.revision && old.status == Status::Deployed) {
-            store.update(&old.with_status(Status::Superseded, &old.description)).await?;
-        }
-        for revision in history.expired(MAX_HISTORY) {
-            if revision != deployed.revision {
-                store.delete(&self.namespace, &self.release, revision).await?;
-            }
-        }
-        if !pruned.deleted.is_empty() {
-            let names: Vec<_> = pruned.deleted.iter().map(ToString::to_string).collect();
-            self.tell("Pruned", &format!("Removed what the chart no longer has: {}", names.join(", "))).await;
-        }
-        Ok(deployed)
     }
 
     async fn announce(&self, release: &Release, plan: &Plan) {
@@ -307,25 +272,35 @@ impl Subject<'_> {
         }
         let objects = plan.apply.len();
         let (revision, kind) = (release.revision, &self.owner.gvk.kind);
-        tracing::info!(kind, namespace = self.namespace, name = self.release, revision, objects, "deployed");
+        tracing::info!(kind, namespace = self.namespace, name = self.owner.name, revision, objects, "deployed");
+        let hold = release.own.as_ref().and_then(|own| own.hold.as_ref());
+        if let Some(hold) = hold {
+            let (to, why) = (hold.to.unwrap_or_default(), held_sentence(hold));
+            return self.tell("RolledBack", &format!("Rolled back to revision {to}, as revision {revision}; {why}")).await;
+        }
         let first = release.description == INSTALLED;
         let (reason, verb) = if first { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
         self.tell(reason, &format!("{verb} revision {revision} with {objects} objects")).await;
     }
 }
 
-/// Whether a revision was ever deployed.
-fn is_upgrade(history: &History) -> bool {
-    history.iter().any(|release| matches!(release.status, Status::Deployed | Status::Superseded))
+/// An attempt to bring a revision into the cluster that failed, with what was recorded and applied by then.
+struct Attempt {
+    error: ReconcileError,
+    pending: Option<Release>,
+    applied: Vec<Applied>,
 }
 
-/// Puts what the API server answered into the list of objects.
-pub(super) fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
-    for object in objects {
-        if let Some(answer) = answered.iter().find(|answer| answer.id.key() == object.id.key()) {
-            *object = answer.clone();
-        }
+/// Before anything was recorded.
+impl<E: Into<ReconcileError>> From<E> for Attempt {
+    fn from(error: E) -> Self {
+        Attempt { error: error.into(), pending: None, applied: vec![] }
     }
+}
+
+/// Whether what cannot be changed is left as it is.
+fn is_lenient(release: &Release) -> bool {
+    release.own.as_ref().is_some_and(|own| own.hold.is_some())
 }
 
 fn hook_record(hook: &Hook) -> HookRecord {

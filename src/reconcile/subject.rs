@@ -2,8 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -17,20 +18,22 @@ use crate::chart::reload::Live;
 use crate::children::Children;
 use crate::claims::Claims;
 use crate::controller::resources::Resources;
+use crate::course::{Refusal, Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
 use crate::queue::{Turn, Urgency};
 use crate::release::digest::Parts;
-use crate::release::{self, History, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::release::{self, History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::lanes::Lanes;
-use crate::render::{Helm, Request};
+use crate::render::{self, Helm};
 use crate::scalers::Scalers;
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
-use crate::watches::Watch;
+use crate::watches::{OnFailure, Watch};
+use crate::wishes::{RollbackTo, Wishes};
 
 /// The name under which the custom resource itself is written.
 pub const CR_MANAGER: &str = "chartwright";
@@ -68,11 +71,19 @@ pub struct Subject<'a> {
     pub owner: Owner,
     pub release: String,
     pub namespace: String,
+    pub wishes: Wishes,
     pub calls: Calls,
     pub store: Store,
-    /// Read when it is first asked for.
-    status: OnceLock<Option<Value>>,
+    /// What it says about itself, without the manifest.
+    status: Option<Value>,
     looked_after: AtomicBool,
+}
+
+/// What a custom resource asks for, as the input of a render.
+pub struct Wish {
+    pub chart: Arc<Chart>,
+    pub values: Values,
+    pub digest: String,
 }
 
 impl<'a> Subject<'a> {
@@ -87,9 +98,59 @@ impl<'a> Subject<'a> {
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
-        let status = OnceLock::new();
+        let wishes = Wishes::of(|key| cr.annotations().get(key).map(String::as_str), &context.watch);
+        let status = cr.status();
+        let release = release_name(&context.watch, &owner, status.as_ref());
         let looked_after = AtomicBool::new(false);
-        Subject { cr, context, turn, release: owner.name.clone(), namespace, owner, calls, store, status, looked_after }
+        Subject { cr, context, turn, release, namespace, owner, wishes, calls, store, status, looked_after }
+    }
+
+    /// Reads the spec. The chart is the one on disk right now.
+    pub fn wish(&self) -> Result<Wish, ReconcileError> {
+        let chart = self.context.chart.current();
+        let spec = self.cr.spec().map_err(ReconcileError::Spec)?;
+        let values = Values::new(spec.as_ref(), &self.context.watch.overrides)?;
+        let digest = self.digest(&chart, &values);
+        Ok(Wish { chart, values, digest })
+    }
+
+    /// What decides the course of the release, beside its records.
+    pub fn situation<'b>(&self, wish: &'b Wish, owner: &'b OwnerMark) -> Situation<'b> {
+        Situation {
+            owner,
+            wanted: &wish.digest,
+            chart: &wish.chart.name,
+            request: match self.wishes.rollback_to {
+                RollbackTo::Unset | RollbackTo::Wrong(_) => Request::Nothing,
+                RollbackTo::Spec => Request::Spec,
+                RollbackTo::Revision(revision) => Request::Revision(revision),
+            },
+            retries: self.wishes.retries,
+            rolls_back: self.wishes.on_failure == OnFailure::Rollback,
+            is_new: self.is_new(),
+            was_deployed: self.told_revision().is_some(),
+            was_ours: self.contents() != Contents::default(),
+            now: Timestamp::now(),
+        }
+    }
+
+    /// The revision that the status says is deployed.
+    pub fn told_revision(&self) -> Option<u32> {
+        let revision = self.status()?.pointer("/deployedRelease/revision")?.as_u64()?;
+        u32::try_from(revision).ok()
+    }
+
+    /// Whether the status speaks of the spec as it is now.
+    pub fn is_observed(&self) -> bool {
+        let observed = self.status().and_then(|status| status["observedGeneration"].as_i64());
+        observed.is_some() && observed == self.cr.metadata.generation
+    }
+
+    /// Tells which annotations cannot be read.
+    pub async fn tell_problems(&self) {
+        for problem in &self.wishes.problems {
+            self.warn("InvalidAnnotation", problem).await;
+        }
     }
 
     /// Notes that the objects of the deployed revision are being repaired.
@@ -138,9 +199,12 @@ impl<'a> Subject<'a> {
     }
 
     /// The record of a revision that was seen deployed by us. Where helm was faster than the watch, this looks again.
-    pub async fn still_deployed(&self, revision: u32) -> Result<Release, ReconcileError> {
-        let release = self.release(revision).await?;
-        match release.is_ours() && release.status == Status::Deployed {
+    pub async fn still_standing(&self, revision: u32) -> Result<Release, ReconcileError> {
+        let next = self.store.exists(&self.namespace, &self.release, revision.saturating_add(1));
+        let (release, has_next) = tokio::join!(self.release(revision), next);
+        let release = release?;
+        let is_late = release.own.as_ref().is_some_and(|own| own.trouble.as_ref().is_some_and(|it| it.is_late));
+        match release.is_ours() && (release.status == Status::Deployed || is_late) && !has_next? {
             true => Ok(release),
             false => {
                 let secret = format!("{}/{}", self.namespace, release.secret_name());
@@ -162,25 +226,22 @@ impl<'a> Subject<'a> {
         Ok(self.store.history(&self.namespace, &self.release).await?)
     }
 
-    /// Refuses a release that another tool or another custom resource made.
-    pub fn check_owner(&self, known: &Revisions) -> Result<(), ReconcileError> {
-        let Some(latest) = known.latest() else { return Ok(()) };
-        let (namespace, name) = (&self.namespace, &self.release);
-        let who = match &latest.own {
-            Some(own) if own.owner.is_same_resource(&self.owner_mark()) => return Ok(()),
-            Some(own) => {
-                let (kind, name) = (&own.owner.kind, &own.owner.name);
-                format!("belongs to the {kind} {name}; give the custom resource another name, or remove that one")
-            }
-            None if self.contents() != Contents::default() => format!(
-                "its revision {} was written by helm, so it is left alone; to let the custom resource take over again, remove the records (the objects stay): kubectl -n {namespace} delete secret -l owner=helm,name={name}",
-                latest.revision
+    /// Why a release is not this custom resource's to change.
+    pub fn refused(&self, refusal: Refusal) -> ReconcileError {
+        let (release, chart) = (format!("{}/{}", self.namespace, self.release), &self.context.chart.current().name);
+        let who = match refusal {
+            Refusal::Owned(owner) => format!(
+                "belongs to the {} {}; give the custom resource another name, give the kind names of its own with `releaseName` in watches.yaml, or remove that one",
+                owner.kind, owner.name
             ),
-            None => {
-                "was made by another tool; give the custom resource another name, or remove that release".to_owned()
+            Refusal::OtherChart { theirs } => format!(
+                "was made by another tool from the chart {theirs}, and this kind's chart is {chart}, so it is not taken over; give the custom resource another name, or remove that release"
+            ),
+            Refusal::NoSuchRevision { wanted, known } => {
+                return ReconcileError::NoSuchRevision { release, wanted, known };
             }
         };
-        Err(ReconcileError::NotOurs { release: format!("{}/{}", self.namespace, self.release), who })
+        ReconcileError::NotOurs { release, who }
     }
 
     pub fn digest(&self, chart: &Chart, values: &Values) -> String {
@@ -195,16 +256,11 @@ impl<'a> Subject<'a> {
 
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
     /// nothing has been written yet.
-    pub async fn render(
-        &self,
-        chart: &Chart,
-        values: &Values,
-        digest: &str,
-        is_upgrade: bool,
-    ) -> Result<Rendered, ReconcileError> {
+    pub async fn render(&self, wish: &Wish, is_upgrade: bool) -> Result<Rendered, ReconcileError> {
+        let Wish { chart, values, digest } = wish;
         let kinds = self.context.kinds.for_render().await?;
-        self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })?;
-        let request = Request {
+        self.check_refusal(Input { digest: digest.clone(), capabilities: fingerprint(&kinds) })?;
+        let request = render::Request {
             chart,
             release: &self.release,
             namespace: &self.namespace,
@@ -241,12 +297,6 @@ impl<'a> Subject<'a> {
 
     pub async fn tell(&self, reason: &str, message: &str) {
         self.context.events.normal(self.cr, self.context, reason, message).await;
-    }
-
-    /// Whether an annotation of the custom resource says yes, as Go reads booleans.
-    pub fn is_asked(&self, annotation: &str) -> bool {
-        let text = self.cr.annotations().get(annotation).map(String::as_str).unwrap_or_default();
-        matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True")
     }
 
     /// What was refused before for the same input is known without the release's history.
@@ -289,6 +339,15 @@ impl<'a> Subject<'a> {
         self.context.resources.learn(cr);
     }
 
+    /// Has the custom resource say no more than what its release contains: a crash may have come before that was said.
+    pub async fn narrow_contents(&self, own: &Own) -> Result<(), ReconcileError> {
+        let contents = Contents::of(own.objects.iter().map(|applied| &applied.id), &self.owner);
+        match self.contents() == contents {
+            true => Ok(()),
+            false => self.mark_parent(&contents).await,
+        }
+    }
+
     /// Makes sure that the custom resource carries the finalizer and says what its release contains.
     pub async fn mark_parent(&self, contents: &Contents) -> Result<(), ReconcileError> {
         let annotations = contents.annotations();
@@ -322,7 +381,7 @@ impl<'a> Subject<'a> {
 
     /// What the custom resource says about itself, without the manifest.
     pub fn status(&self) -> Option<&Value> {
-        self.status.get_or_init(|| self.cr.status()).as_ref()
+        self.status.as_ref()
     }
 
     pub fn contents(&self) -> Contents {
@@ -335,6 +394,15 @@ impl<'a> Subject<'a> {
             Some(namespace) => Api::namespaced_with(self.context.client.clone(), namespace, resource),
             None => Api::all_with(self.context.client.clone(), resource),
         }
+    }
+}
+
+/// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place.
+fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>) -> String {
+    let told = status.and_then(|status| status.pointer("/deployedRelease/name")?.as_str());
+    match told.filter(|name| !name.is_empty()) {
+        Some(name) => name.to_owned(),
+        None => watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
     }
 }
 

@@ -10,9 +10,11 @@ use super::subject::{CR_MANAGER, FINALIZER, OLDER_FINALIZER};
 use super::{Next, ReconcileError, Subject};
 use crate::applyset::Contents;
 use crate::error::Category;
+use crate::plan::members;
 use crate::release::{Applied, History};
 use crate::status::{Failure, Report, Stage};
 use crate::uninstall::Leaving;
+use crate::wishes::{DELETION_POLICY, Deletion};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
@@ -23,7 +25,7 @@ impl Subject<'_> {
         if !self.cr.finalizers().iter().any(ours) {
             return Ok(Next::Rest);
         }
-        match self.remove_release().await {
+        match self.part_from_release().await {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
                 self.context.memory.forget(&self.owner.uid);
@@ -48,6 +50,54 @@ impl Subject<'_> {
         }
     }
 
+    /// Does with the release what the custom resource asks for. Returns what is still to be waited for.
+    async fn part_from_release(&self) -> Result<Vec<String>, ReconcileError> {
+        match &self.wishes.deletion {
+            Deletion::Uninstall => self.remove_release().await,
+            Deletion::Orphan => self.set_free().await,
+            Deletion::Unknown(text) => Err(ReconcileError::Annotation(format!(
+                "the annotation {DELETION_POLICY} is {text:?}, so nothing is removed: write `orphan` or `uninstall`"
+            ))),
+        }
+    }
+
+    /// Leaves objects and records to helm: nothing of ours stays on them, so the garbage collector does not come for them.
+    async fn set_free(&self) -> Result<Vec<String>, ReconcileError> {
+        let history = self.readable_history().await?;
+        if self.somebody_else(&history).is_some() {
+            return Ok(vec![]);
+        }
+        let recorded = history.objects_since_deployed();
+        let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
+        let leaving = self.leaving(&kinds, true);
+        let objects = self.all_objects(&history, &leaving).await?;
+        leaving.set_free(&objects).await?;
+        for release in history.iter() {
+            self.store.set_free(release).await?;
+        }
+        let message = format!("The {} objects of release {} stay and are left to helm", objects.len(), self.release);
+        self.tell("Orphaned", &message).await;
+        Ok(vec![])
+    }
+
+    /// Everything that may be the release's: as recorded, as helm recorded it, and as marked.
+    async fn all_objects(&self, history: &History, leaving: &Leaving<'_>) -> Result<Vec<Applied>, ReconcileError> {
+        let mut objects = history.objects_since_deployed();
+        let mut add = |more: Vec<Applied>| {
+            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
+            let new: Vec<_> = more.into_iter().filter(is_new).collect();
+            objects.extend(new);
+        };
+        if let Some(latest) = history.latest().filter(|latest| latest.own.is_none()) {
+            add(members(&latest.manifest, &self.namespace, leaving.kinds));
+        }
+        if history.deployed().is_none_or(|deployed| deployed.own.is_none()) {
+            // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
+            add(leaving.find(&self.contents()).await?);
+        }
+        Ok(objects)
+    }
+
     /// What is still to be waited for.
     async fn remove_release(&self) -> Result<Vec<String>, ReconcileError> {
         let history = self.readable_history().await?;
@@ -57,30 +107,10 @@ impl Subject<'_> {
         }
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
-        let helms = history.latest().filter(|latest| latest.own.is_none());
-        let leaving = Leaving {
-            release: &self.release,
-            namespace: &self.namespace,
-            owner: &self.owner,
-            kinds: &kinds,
-            calls: &self.calls,
-            helm_took_over: helms.is_some(),
-        };
-        let mut objects = recorded;
-        let mut add = |more: Vec<Applied>| {
-            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
-            let new: Vec<_> = more.into_iter().filter(is_new).collect();
-            objects.extend(new);
-        };
-        if let Some(latest) = helms {
-            add(leaving.in_manifest(&latest.manifest));
-        }
-        if history.deployed().is_none_or(|deployed| deployed.own.is_none()) {
-            // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
-            add(leaving.find(&self.contents()).await?);
-        }
+        let leaving = self.leaving(&kinds, history.latest().is_some_and(|latest| latest.own.is_none()));
+        let objects = self.all_objects(&history, &leaving).await?;
         let pruned = leaving.remove(objects.clone()).await?;
-        if self.is_asked("helm.sdk.operatorframework.io/uninstall-wait") {
+        if self.wishes.uninstall_wait {
             let going: Vec<_> = objects.into_iter().filter(|applied| pruned.deleted.contains(&applied.id)).collect();
             let remaining = leaving.remaining(&going).await?;
             if !remaining.is_empty() {
@@ -122,8 +152,10 @@ impl Subject<'_> {
             generation: self.cr.metadata.generation.unwrap_or_default(),
             deployed: None,
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
+            held: None,
             objects: &[],
             kept: &[],
+            adopted: vec![],
             contested: vec![],
         };
         self.write_status(&report).await

@@ -4,29 +4,26 @@
 //!
 //! Decoding takes what any Helm wrote, with whole charts inside. It keeps the JSON as it was found, so that encoding
 //! changes only what differs from it. It refuses what it cannot read, by name: an unreadable record is never "no release".
-//! It unpacks at most [`UNPACKED_LIMIT`]. Encoding refuses what a Secret cannot hold.
+//! It unpacks only so much. Encoding refuses what a Secret cannot hold.
 
 mod json;
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{Read, Write};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::Release;
-use super::own::{Own, OwnError};
+use super::gzip::{self, GzipError};
+use super::own::{Own, OwnError, PACKED_FROM};
+use super::{Applied, Release};
 use crate::error::Category;
 
 pub(super) use json::nullable;
@@ -35,15 +32,14 @@ pub(super) use json::nullable;
 pub const DIGEST_LABEL: &str = "chartwright.dev/digest";
 /// The most that a Secret's data may be, by the API server's rule.
 pub const SECRET_LIMIT: usize = 1024 * 1024;
-/// The most that a record may be when unpacked. Helm has no limit; a megabyte of gzip can become a gigabyte.
-pub const UNPACKED_LIMIT: u64 = 64 * 1024 * 1024;
-/// What an object's UID and marks will take in our data, once it was applied.
+/// What an object's UID and marks will take in our data, once it was applied: as text, and packed. They are mostly random
+/// digits, of which packing leaves half.
 const OBJECT_RESERVE: usize = 256;
+const PACKED_RESERVE: usize = 64;
 
 const SECRET_TYPE: &str = "helm.sh/release.v1";
 const HELM_KEY: &str = "release";
 const OWN_KEY: &str = "chartwright";
-const GZIP_MAGIC: [u8; 3] = [0x1f, 0x8b, 0x08];
 
 /// What a Secret held when it was read. Opaque: only the codec writes and reads it.
 #[derive(Clone, Default, PartialEq)]
@@ -51,6 +47,24 @@ pub struct Stored {
     helm: Option<Value>,
     own: Option<Vec<u8>>,
     resource_version: Option<String>,
+    digest_label: Option<String>,
+}
+
+impl Stored {
+    /// The label that helm keeps when it rewrites a record of ours.
+    pub(super) fn digest_label(&self) -> Option<&str> {
+        self.digest_label.as_deref()
+    }
+
+    pub(super) fn chart(&self) -> Option<&Value> {
+        self.helm.as_ref()?.get("chart")
+    }
+
+    /// Whether the chart's templates are not in it.
+    pub(super) fn is_thin(&self) -> bool {
+        let templates = self.chart().and_then(|chart| chart.get("templates"));
+        templates.and_then(Value::as_array).is_none_or(Vec::is_empty)
+    }
 }
 
 /// Without the contents: a whole chart, and the values of a user.
@@ -82,10 +96,8 @@ pub enum Unreadable {
     NoData,
     #[error("its data is not base64 ({0})")]
     Base64(base64::DecodeError),
-    #[error("its data cannot be unpacked ({0})")]
-    Gzip(std::io::Error),
-    #[error("its data is more than {} MiB when unpacked", UNPACKED_LIMIT / 1024 / 1024)]
-    Bomb,
+    #[error(transparent)]
+    Gzip(GzipError),
     #[error("its data is not Helm's JSON ({0})")]
     Json(serde_json::Error),
     #[error("it says that it is revision {revision} of {name:?}, which belongs under another name")]
@@ -117,9 +129,8 @@ pub(super) fn revision_of(secret: &str, release: &str) -> Option<u32> {
 /// # Errors
 /// It is larger than a Secret may be, also counting what its objects will need once they were applied.
 pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> {
-    let unanswered = |own: &Own| own.objects.iter().filter(|object| object.uid.is_none()).count();
-    let reserve = release.own.as_ref().map_or(0, unanswered) * OBJECT_RESERVE;
-    let data = pack(release, reserve)?;
+    let objects = release.own.iter().flat_map(|own| &own.objects);
+    let data = pack(release, reserve(objects))?;
     let mut labels = labels(release);
     labels.insert("createdAt".into(), now.as_second().to_string());
     Ok(Secret {
@@ -135,13 +146,21 @@ pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> 
     })
 }
 
+/// What our data may grow by, once the objects were applied. What grows beyond the size of plain text is packed.
+pub(super) fn reserve<'a>(objects: impl Iterator<Item = &'a Applied>) -> usize {
+    let unanswered = objects.filter(|object| object.uid.is_none()).count();
+    (unanswered * OBJECT_RESERVE).min(PACKED_FROM.max(unanswered * PACKED_RESERVE))
+}
+
 /// The merge patch that brings a record's Secret up to date. Data keys and labels of others stay. It names the version
 /// that was read, so that it fails where somebody else wrote since.
 pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
     let data = pack(release, 0)?;
     let mut labels = labels(release);
     labels.insert("modifiedAt".into(), now.as_second().to_string());
-    let mut patch = json!({"metadata": {"labels": labels}, "data": {OWN_KEY: null}});
+    // operator-sdk lets the custom resource own its records, and the garbage collector would remove them too early.
+    let metadata = json!({"labels": labels, "ownerReferences": null});
+    let mut patch = json!({"metadata": metadata, "data": {OWN_KEY: null}});
     for (key, bytes) in data {
         patch["data"][key] = STANDARD.encode(bytes).into();
     }
@@ -149,6 +168,13 @@ pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
         patch["metadata"]["resourceVersion"] = version.as_str().into();
     }
     Ok(patch)
+}
+
+/// The merge patch that leaves a record to helm: nothing of ours stays in it.
+pub fn freeing(release: &Release) -> Value {
+    let labels = json!({DIGEST_LABEL: null});
+    let version = &release.stored.resource_version;
+    json!({"metadata": {"labels": labels, "resourceVersion": version, "ownerReferences": null}, "data": {OWN_KEY: null}})
 }
 
 /// The record after it was written, so that it can be written again.
@@ -187,6 +213,7 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
         helm: Some(helm),
         own: own_bytes.map(<[u8]>::to_vec),
         resource_version: secret.metadata.resource_version.clone(),
+        digest_label: secret.metadata.labels.as_ref().and_then(|labels| labels.get(DIGEST_LABEL)).cloned(),
     };
     Ok(release)
 }
@@ -199,14 +226,16 @@ fn contents(release: &Release) -> Stored {
         Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => bytes.clone(),
         _ => own.to_bytes(),
     });
-    Stored { helm: Some(helm), own, resource_version: None }
+    let digest_label =
+        release.own.as_ref().map(|own| own.digest.clone()).or_else(|| release.stored.digest_label.clone());
+    Stored { helm: Some(helm), own, resource_version: None, digest_label }
 }
 
 /// The data keys, if a Secret holds them and `reserve` bytes more.
 fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<u8>>, RecordError> {
     let contents = contents(release);
     let helm = contents.helm.unwrap_or_default().to_string();
-    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip(helm.as_bytes())).into_bytes())]);
+    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip::pack(helm.as_bytes())).into_bytes())]);
     data.extend(contents.own.map(|own| (OWN_KEY, own)));
     let size = data.values().map(Vec::len).sum::<usize>() + reserve;
     match size > SECRET_LIMIT {
@@ -229,24 +258,13 @@ fn labels(release: &Release) -> BTreeMap<String, String> {
     labels
 }
 
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    let written = encoder.write_all(bytes).and_then(|()| encoder.finish());
-    written.expect("writing into memory does not fail")
-}
-
 /// As Helm does: line breaks in the base64 are skipped, and what does not begin as gzip does is JSON already.
 fn unpack(packed: &[u8]) -> Result<Value, Unreadable> {
     let text: Vec<u8> = packed.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
     let bytes = STANDARD.decode(text).map_err(Unreadable::Base64)?;
-    if !bytes.starts_with(&GZIP_MAGIC) {
-        return serde_json::from_slice(&bytes).map_err(Unreadable::Json);
-    }
-    let mut json = Vec::new();
-    let limited = &mut MultiGzDecoder::new(bytes.as_slice()).take(UNPACKED_LIMIT + 1);
-    limited.read_to_end(&mut json).map_err(Unreadable::Gzip)?;
-    if json.len() as u64 > UNPACKED_LIMIT {
-        return Err(Unreadable::Bomb);
-    }
+    let json = match gzip::is_packed(&bytes) {
+        true => gzip::unpack(&bytes).map_err(Unreadable::Gzip)?,
+        false => bytes,
+    };
     serde_json::from_slice(&json).map_err(Unreadable::Json)
 }

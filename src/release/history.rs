@@ -38,6 +38,15 @@ impl History {
         self.iter().rev().find(|release| release.status == Status::Deployed)
     }
 
+    /// The newest revision below another that was deployed once and came from another input.
+    pub fn good_before(&self, revision: u32, digest: &str) -> Option<&Release> {
+        self.iter().rev().find(|release| {
+            release.revision < revision
+                && matches!(release.status, Status::Deployed | Status::Superseded)
+                && release.digest() != Some(digest)
+        })
+    }
+
     pub fn next_revision(&self) -> u32 {
         self.latest().map_or(1, |latest| latest.revision.saturating_add(1))
     }
@@ -66,6 +75,28 @@ impl History {
             objects.insert(key(&object.id), Applied { uid, ..object.clone() });
         }
         objects.into_values().collect()
+    }
+
+    /// The same with one record in the place of what was known of it.
+    pub fn with(mut self, release: Release) -> Self {
+        self.releases.retain(|known| known.revision != release.revision);
+        self.releases.push(release);
+        History::new(self.releases)
+    }
+
+    /// Revisions of other tools whose objects may be in the cluster: their manifests tell which.
+    pub fn foreign_since_deployed(&self) -> impl Iterator<Item = &Release> {
+        self.since_deployed().filter(|release| release.own.is_none())
+    }
+
+    /// What upgrades dropped and left in the cluster, as the newest revision of ours says.
+    pub fn kept(&self) -> &[ObjectId] {
+        self.iter().rev().find_map(|release| release.own.as_ref()).map_or(&[], |own| &own.kept)
+    }
+
+    /// Revisions that are not what they say any more, since the latest is deployed.
+    pub fn leftovers(&self) -> Vec<u32> {
+        super::Revisions::of(self).leftovers()
     }
 
     /// Revisions that may be deleted: all but the deployed one, the newest `limit`, and an unfinished one that alone knows

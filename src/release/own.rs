@@ -1,15 +1,21 @@
 //! What only we need to know about a revision, in a data key of its own: `chartwright`.
 //!
-//! JSON with a format number. Fields that this version does not know are tolerated. A newer format is an error: to read
-//! it as "no data" would turn our own release into somebody else's.
+//! JSON with a format number, packed where it is long, so that a release may have thousands of objects. Fields that this
+//! version does not know are tolerated. A newer format is an error: to read it as "no data" would turn our own release into
+//! somebody else's.
+
+use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::gzip::{self, GzipError};
 use crate::drift::Mark;
 use crate::object::ObjectId;
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u32 = 1;
+/// What is shorter stays text, so that a person can read it with kubectl and base64.
+pub(super) const PACKED_FROM: usize = 16 * 1024;
 
 /// Our part of a record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,9 +29,21 @@ pub struct Own {
     /// What an earlier revision applied and an upgrade dropped, but kept in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<ObjectId>,
-    /// Set where this revision is a person's rollback that we hold.
+    /// Set where this revision stays although the custom resource says something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
+    /// The revision that the custom resource last asked to go back to, and was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<u32>,
+    /// Set where this revision failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<Trouble>,
+    /// When everything was applied, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied_at: Option<i64>,
+    /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_ready: bool,
 }
 
 /// The custom resource that the release belongs to.
@@ -67,6 +85,9 @@ pub struct Applied {
     /// What becomes of it after the apply is nobody's business.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_left_alone: bool,
+    /// It was there before the release, and nobody's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_adopted: bool,
     /// Fields that the apply did not get its way with: an admission webhook decided otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overruled: Vec<String>,
@@ -81,6 +102,7 @@ impl Applied {
             wants_replicas: false,
             replicas_left: false,
             is_left_alone: false,
+            is_adopted: false,
             overruled: vec![],
         }
     }
@@ -89,15 +111,49 @@ impl Applied {
 /// A revision that stays although the custom resource says something else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
-    pub revision: u32,
+    /// The one that was gone back to, as far as anybody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u32>,
     /// The hold ends when the digest is no longer this one.
     pub digest: String,
+    pub by: HeldBy,
+    /// What failed, where that is the reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+}
+
+/// Who decided that an earlier revision is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HeldBy {
+    /// A person with helm.
+    Helm,
+    /// An annotation of the custom resource.
+    Request,
+    /// The operator, since a newer revision failed.
+    Failure,
+}
+
+/// How a revision failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// How often it was tried to apply it.
+    #[serde(default)]
+    pub attempts: u32,
+    /// A category of errors, in words.
+    pub reason: String,
+    pub message: String,
+    /// It was applied, but did not become ready in time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum OwnError {
     #[error("its `chartwright` data is not what this operator writes ({0})")]
     Syntax(serde_json::Error),
+    #[error("its `chartwright` data is broken: {0}")]
+    Gzip(GzipError),
     #[error(
         "its `chartwright` data has format {0} and this operator reads up to {FORMAT}; a newer version wrote it, so run that one"
     )]
@@ -117,18 +173,32 @@ struct Versioned<'a> {
 }
 
 impl Own {
+    /// As it is stored.
     pub fn to_bytes(&self) -> Vec<u8> {
+        let json = self.to_json();
+        match json.len() > PACKED_FROM {
+            true => gzip::pack(&json),
+            false => json,
+        }
+    }
+
+    /// As it is where somebody else packs it.
+    pub fn to_json(&self) -> Vec<u8> {
         let json = serde_json::to_vec(&Versioned { format: FORMAT, own: self });
         json.expect("strings, numbers and lists under string keys are JSON")
     }
 
-    /// The format is looked at first: a newer one may differ in everything else.
+    /// Reads both. The format is looked at first: a newer one may differ in everything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OwnError> {
-        let version: Version = serde_json::from_slice(bytes).map_err(OwnError::Syntax)?;
+        let json = match gzip::is_packed(bytes) {
+            true => Cow::Owned(gzip::unpack(bytes).map_err(OwnError::Gzip)?),
+            false => Cow::Borrowed(bytes),
+        };
+        let version: Version = serde_json::from_slice(&json).map_err(OwnError::Syntax)?;
         if version.format > FORMAT {
             return Err(OwnError::NewerFormat(version.format));
         }
-        serde_json::from_slice(bytes).map_err(OwnError::Syntax)
+        serde_json::from_slice(&json).map_err(OwnError::Syntax)
     }
 }
 
@@ -157,6 +227,60 @@ mod tests {
     fn garbage_is_an_error() {
         for garbage in ["", "{}", "[]", "null", r#"{"format": "1"}"#, r#"{"format": 1}"#] {
             assert!(matches!(Own::from_bytes(garbage.as_bytes()), Err(OwnError::Syntax(_))), "{garbage}");
+        }
+        let broken = &gzip::pack(b"{}")[..10];
+        let bomb = gzip::pack(&vec![b' '; gzip::UNPACKED_LIMIT as usize + 1]);
+        for (garbage, reason) in [(broken, "cannot be unpacked"), (&bomb, "more than 64 MiB when unpacked")] {
+            let message = Own::from_bytes(garbage).unwrap_err().to_string();
+            assert!(message.starts_with("its `chartwright` data is broken: ") && message.contains(reason), "{message}");
+        }
+        assert!(matches!(Own::from_bytes(&gzip::pack(b"[]")), Err(OwnError::Syntax(_))));
+    }
+
+    /// So many objects after their apply, with UIDs and marks as random as in a cluster.
+    fn applied(count: u32) -> Own {
+        let object = |n: u32| {
+            let hash = ring::digest::digest(&ring::digest::SHA256, &n.to_be_bytes());
+            let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            let id = ObjectId {
+                group: String::new(),
+                version: "v1".into(),
+                kind: "ConfigMap".into(),
+                namespace: Some("default".into()),
+                name: format!("web-settings-{n}"),
+            };
+            let uid = format!("{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..32]);
+            let mark = u64::from_str_radix(&hex[32..48], 16).unwrap();
+            let rules = crate::drift::Hash(0);
+            let mark =
+                Mark { at: 1_800_000_000 + i64::from(n / 40), hash: crate::drift::Hash(mark), rules, replicas: true };
+            Applied { mark: Some(mark), wants_replicas: true, ..Applied::new(id, Some(uid)) }
+        };
+        Own { digest: "d".into(), objects: (0..count).map(object).collect(), ..Own::default() }
+    }
+
+    #[test]
+    fn the_marks_of_thousands_of_objects_fit_a_secret() {
+        let own = applied(3000);
+        let bytes = own.to_bytes();
+        assert!(own.to_json().len() > 700_000 && bytes.len() < 200_000, "{}, {}", own.to_json().len(), bytes.len());
+        assert_eq!(Own::from_bytes(&bytes).unwrap(), own);
+    }
+
+    #[test]
+    fn what_is_short_is_text_that_a_person_can_read() {
+        assert!(applied(10).to_bytes().starts_with(b"{\"format\":1,"));
+        assert_eq!(Own::from_bytes(&applied(10).to_bytes()).unwrap(), applied(10));
+    }
+
+    #[test]
+    fn no_apply_makes_a_record_larger_than_was_reserved_for_it() {
+        for count in [1, 20, 60, 64, 65, 100, 250, 500, 3000] {
+            let after = applied(count);
+            let unanswered = |object: &Applied| Applied::new(object.id.clone(), None);
+            let before = Own { objects: after.objects.iter().map(unanswered).collect(), ..after.clone() };
+            let reserved = before.to_bytes().len() + super::super::codec::reserve(before.objects.iter());
+            assert!(after.to_bytes().len() <= reserved, "{count}: {} of {reserved}", after.to_bytes().len());
         }
     }
 }

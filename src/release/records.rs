@@ -45,9 +45,12 @@ struct Shared {
 struct Listener {
     group: String,
     kind: String,
-    namespaced: bool,
+    candidates: Candidates,
     queue: Arc<Queue>,
 }
+
+/// The custom resources whose release may have this namespace and name.
+pub type Candidates = Arc<dyn Fn(&str, &str) -> Vec<Place> + Send + Sync>;
 
 impl Records {
     /// Watches until `stop`.
@@ -62,12 +65,12 @@ impl Records {
     }
 
     /// Has the custom resources of a kind told when somebody else changes their records.
-    pub fn listen(&self, kind: &Kind, queue: Arc<Queue>) {
+    pub fn listen(&self, kind: &Kind, candidates: Candidates, queue: Arc<Queue>) {
         let (group, name) = (kind.resource.group.clone(), kind.resource.kind.clone());
         let mut listeners = locked(&self.0.listeners);
         // A kind whose CRD was made again has another queue.
         listeners.retain(|listener| (&listener.group, &listener.kind) != (&group, &name));
-        listeners.push(Listener { group, kind: name, namespaced: kind.namespaced, queue });
+        listeners.push(Listener { group, kind: name, candidates, queue });
     }
 
     /// The revisions of a release, without superseded ones. None where only its records can tell.
@@ -141,17 +144,17 @@ impl Records {
         }
     }
 
-    /// Tells the owners. Where no record names one, every kind may have a custom resource of the release's name; one that
-    /// does not exist is told in vain.
+    /// Tells the owners. Where no record names one, every kind may have a custom resource with such a release; one that does
+    /// not exist is told in vain.
     fn tell(&self, namespace: &str, release: &str, owners: &[OwnerMark]) {
         for listener in locked(&self.0.listeners).iter() {
             let is_owner = |owner: &&OwnerMark| owner.group == listener.group && owner.kind == listener.kind;
-            let place = match owners.iter().find(is_owner) {
-                Some(owner) => Place::new(owner.namespace.as_deref(), &owner.name),
-                None if owners.is_empty() => Place::new(listener.namespaced.then_some(namespace), release),
+            let places = match owners.iter().find(is_owner) {
+                Some(owner) => vec![Place::new(owner.namespace.as_deref(), &owner.name)],
+                None if owners.is_empty() => (listener.candidates)(namespace, release),
                 None => continue,
             };
-            listener.queue.tell(place, Urgency::Edit);
+            places.into_iter().for_each(|place| listener.queue.tell(place, Urgency::Edit));
         }
     }
 }
@@ -185,7 +188,10 @@ mod tests {
             queue.know(Place::new(namespaced.then_some("here"), "web"));
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
             let kind = Kind { resource, namespaced, has_status: true };
-            records.listen(&kind, queue.clone());
+            let by_name = move |namespace: &str, release: &str| {
+                vec![Place::new(namespaced.then_some(namespace), release)]
+            };
+            records.listen(&kind, Arc::new(by_name), queue.clone());
             Ear(queue)
         }
 

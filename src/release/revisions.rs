@@ -46,6 +46,23 @@ impl Revisions {
         self.0.iter().rev().find(|summary| summary.status == Status::Deployed)
     }
 
+    /// Revisions before a deployed one that still say deployed or pending: a crash came before they were put right.
+    pub fn leftovers(&self) -> Vec<u32> {
+        let Some((latest, before)) = self.0.split_last().filter(|(latest, _)| latest.status == Status::Deployed) else {
+            return vec![];
+        };
+        let is_left = |status: Status| status == Status::Deployed || status.is_pending();
+        let left = before.iter().filter(|summary| is_left(summary.status) && summary.revision < latest.revision);
+        left.map(|summary| summary.revision).collect()
+    }
+
+    /// The revision whose objects are in the cluster, as far as one is whole: also one that did not become ready in time.
+    pub fn standing(&self) -> Option<&Summary> {
+        let is_late = |own: &Own| own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
+        let late = self.latest().filter(|latest| latest.own.as_ref().is_some_and(is_late));
+        late.or_else(|| self.deployed())
+    }
+
     /// Whether a revision that is not superseded was made from this input.
     pub fn has(&self, digest: &str) -> bool {
         self.0.iter().any(|summary| summary.own.as_ref().is_some_and(|own| own.digest == digest))
@@ -62,6 +79,7 @@ impl Revisions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Status::*;
 
     fn summary(revision: u32, status: Status, digest: Option<&str>) -> Summary {
         let own = digest.map(|digest| Own { digest: digest.into(), ..Own::default() });
@@ -80,5 +98,15 @@ mod tests {
         assert_eq!(one.deployed_from("a").map(|(revision, _)| revision), Some(1));
         assert_eq!(one.deployed_from("b"), None);
         assert_eq!(Revisions::new(vec![summary(1, Status::Deployed, None)]).deployed_from(""), None);
+    }
+
+    #[test]
+    fn what_a_crash_left_unfinished_below_a_deployed_revision_is_found() {
+        let all = |latest| {
+            let old = [(1, Superseded), (2, PendingUpgrade), (3, Failed), (4, Deployed), (5, latest)];
+            Revisions::new(old.map(|(revision, status)| summary(revision, status, Some("a"))).to_vec())
+        };
+        assert_eq!(all(Deployed).leftovers(), [2, 4]);
+        assert!(all(PendingUpgrade).leftovers().is_empty(), "the fourth is still the deployed one");
     }
 }

@@ -6,6 +6,7 @@
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::Value;
 
 use super::codec::{self, RecordError};
 use super::{History, Records, Release};
@@ -111,15 +112,39 @@ impl Store {
     /// that are not ours or Helm's stay.
     pub async fn update(&self, release: &Release) -> Result<Release, StoreError> {
         let patch = Patch::Merge(codec::patch(release, Timestamp::now())?);
-        let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
-        let (api, name) = (self.api(&release.namespace), release.secret_name());
-        let updated = self.calls.within(api.patch(&name, &params, &patch)).await;
-        let updated = updated.map_err(|error| match code(&error) {
-            Some(404 | 409) => StoreError::Changed { secret: place(release) },
-            _ => failed("update", release, error),
-        })?;
+        let updated = self.write(release, &patch).await?;
         self.records.learn(release, &updated.metadata);
         Ok(codec::written(release, &updated))
+    }
+
+    /// Takes our part out of a record, and leaves the rest to helm.
+    pub async fn set_free(&self, release: &Release) -> Result<(), StoreError> {
+        let patch = Patch::Merge(codec::freeing(release));
+        self.write(release, &patch).await.map(|_| ())
+    }
+
+    async fn write(&self, release: &Release, patch: &Patch<Value>) -> Result<Secret, StoreError> {
+        let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
+        let (api, name) = (self.api(&release.namespace), release.secret_name());
+        let updated = self.calls.within(api.patch(&name, &params, patch)).await;
+        updated.map_err(|error| match code(&error) {
+            Some(404 | 409) => StoreError::Changed { secret: place(release) },
+            _ => failed("update", release, error),
+        })
+    }
+
+    /// Whether there is a record of this revision.
+    pub async fn exists(&self, namespace: &str, release: &str, revision: u32) -> Result<bool, StoreError> {
+        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.calls.client(), namespace);
+        let name = codec::secret_name(release, revision);
+        match self.calls.within(api.get(&name)).await {
+            Ok(_) => Ok(true),
+            Err(error) if code(&error) == Some(404) => Ok(false),
+            Err(error) => {
+                let what = format!("the release record {namespace}/{name}");
+                Err(StoreError::Api { verb: "get", what, error: Box::new(error) })
+            }
+        }
     }
 
     /// Removes a record. One that is gone already is no error.

@@ -11,12 +11,14 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Prune, ignore, suggest};
+use super::{OnFailure, Prune, ignore, suggest};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
+use crate::release::NameTemplate;
+use crate::release::name::NameError;
 use crate::values::OverrideError;
 
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 19] = [
     "group",
     "version",
     "kind",
@@ -28,10 +30,19 @@ const KNOWN: [&str; 14] = [
     "dryRunOption",
     "maxConcurrentReconciles",
     "releaseNamespace",
+    "releaseName",
     "prune",
     "ignoreFields",
     "allowEmpty",
+    "maxHistory",
+    "onFailure",
+    "retries",
+    "progressDeadline",
 ];
+
+/// As in Helm.
+const MAX_HISTORY: usize = 10;
+const RETRIES: u32 = 3;
 
 /// What is wrong with an entry.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +53,8 @@ pub enum Problem {
     Missing(&'static str),
     #[error("`{field}` must be {wanted}, but is {found}")]
     Type { field: &'static str, wanted: &'static str, found: &'static str },
-    #[error("`reconcilePeriod`: {0}")]
-    Period(#[from] DurationError),
+    #[error("`{field}`: {error}")]
+    Duration { field: &'static str, error: DurationError },
     #[error("`selector`: {0}")]
     Selector(#[from] SelectorError),
     #[error("`dryRunOption`: `{0}` is not known: write `server`, or leave the field out")]
@@ -52,8 +63,12 @@ pub enum Problem {
     Prune(String),
     #[error("`releaseNamespace`: `{0}` is not the name of a namespace: small letters, digits and `-`, at most 63")]
     ReleaseNamespace(String),
-    #[error("`maxConcurrentReconciles`: `{0}` is not a whole number from 1 on")]
-    Concurrency(String),
+    #[error("`releaseName`: {0}")]
+    ReleaseName(#[from] NameError),
+    #[error("`onFailure`: `{0}` is not known: write `stop` or `rollback`")]
+    OnFailure(String),
+    #[error("`{field}`: `{found}` is not a whole number from {least} on{hint}")]
+    Number { field: &'static str, found: String, least: u32, hint: &'static str },
     #[error("`chart`: {0}")]
     Chart(#[from] ChartError),
     #[error("`overrideValues`: {0}")]
@@ -71,14 +86,16 @@ impl Problem {
     pub fn way(&self) -> Vec<&str> {
         match self {
             Problem::NotAMap(_) | Problem::Missing(_) => vec![],
-            Problem::Type { field, .. } => vec![field],
-            Problem::Period(_) => vec!["reconcilePeriod"],
+            Problem::Type { field, .. } | Problem::Duration { field, .. } | Problem::Number { field, .. } => {
+                vec![field]
+            }
             Problem::Selector(_) => vec!["selector"],
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Prune(_) => vec!["prune"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
             Problem::IgnoreFields(_) => vec!["ignoreFields"],
-            Problem::Concurrency(_) => vec!["maxConcurrentReconciles"],
+            Problem::ReleaseName(_) => vec!["releaseName"],
+            Problem::OnFailure(_) => vec!["onFailure"],
             Problem::Chart(_) => vec!["chart"],
             Problem::Override(
                 OverrideError::Key { key, .. }
@@ -104,9 +121,14 @@ pub struct Fields {
     pub lookup_cluster: bool,
     pub max_concurrent: Option<usize>,
     pub release_namespace: Option<String>,
+    pub release_name: NameTemplate,
     pub prune: Prune,
     pub allow_empty: bool,
     pub ignore: Vec<Ignore>,
+    pub max_history: usize,
+    pub on_failure: OnFailure,
+    pub retries: u32,
+    pub progress_deadline: Option<Duration>,
     /// Names without a meaning: where they stand, and a sentence about each.
     pub unknown: Vec<(Vec<String>, String)>,
 }
@@ -128,13 +150,18 @@ impl Fields {
             watch_dependents: boolean(map, "watchDependentResources")?.unwrap_or(true),
             overrides: overrides(map)?,
             selector,
-            reconcile_period: period(map)?,
+            reconcile_period: duration(map, "reconcilePeriod")?,
             lookup_cluster: lookup_cluster(map)?,
-            max_concurrent: max_concurrent(map)?,
+            max_concurrent: number(map, "maxConcurrentReconciles", 1, "")?,
             release_namespace: release_namespace(map)?,
+            release_name: release_name(map)?,
             prune: prune(map)?,
             allow_empty: boolean(map, "allowEmpty")?.unwrap_or(false),
             ignore: get(map, "ignoreFields").map(ignore::read).transpose()?.unwrap_or_default(),
+            max_history: number(map, "maxHistory", 0, "; 0 keeps all revisions")?.unwrap_or(MAX_HISTORY),
+            on_failure: on_failure(map)?,
+            retries: number(map, "retries", 0, "; 0 is one try and no more")?.unwrap_or(RETRIES),
+            progress_deadline: duration(map, "progressDeadline")?.filter(|deadline| !deadline.is_zero()),
             unknown: unknown(map, &unknown_in_selector),
         })
     }
@@ -188,16 +215,17 @@ fn overrides(map: &Map<String, Value>) -> Result<BTreeMap<String, Value>, Proble
 }
 
 /// Go reads text only. A bare `0` can mean only one thing, so it is taken as well.
-fn period(map: &Map<String, Value>) -> Result<Option<Duration>, Problem> {
-    match get(map, "reconcilePeriod") {
-        None => Ok(None),
-        Some(Value::String(text)) => Ok(Some(duration::parse(text)?)),
-        Some(Value::Number(number)) => Ok(Some(duration::parse(&number.to_string())?)),
+fn duration(map: &Map<String, Value>, field: &'static str) -> Result<Option<Duration>, Problem> {
+    let parsed = match get(map, field) {
+        None => return Ok(None),
+        Some(Value::String(text)) => duration::parse(text),
+        Some(Value::Number(number)) => duration::parse(&number.to_string()),
         Some(other) => {
             let wanted = "a duration such as `1m30s`";
-            Err(Problem::Type { field: "reconcilePeriod", wanted, found: kind(other) })
+            return Err(Problem::Type { field, wanted, found: kind(other) });
         }
-    }
+    };
+    parsed.map(Some).map_err(|error| Problem::Duration { field, error })
 }
 
 fn lookup_cluster(map: &Map<String, Value>) -> Result<bool, Problem> {
@@ -208,12 +236,15 @@ fn lookup_cluster(map: &Map<String, Value>) -> Result<bool, Problem> {
     }
 }
 
-fn max_concurrent(map: &Map<String, Value>) -> Result<Option<usize>, Problem> {
-    let Some(value) = get(map, "maxConcurrentReconciles") else { return Ok(None) };
-    match value.as_u64().and_then(|number| usize::try_from(number).ok()) {
-        Some(number) if number >= 1 => Ok(Some(number)),
-        _ => Err(Problem::Concurrency(value.to_string())),
-    }
+fn number<T: TryFrom<u64>>(
+    map: &Map<String, Value>,
+    field: &'static str,
+    least: u32,
+    hint: &'static str,
+) -> Result<Option<T>, Problem> {
+    let Some(value) = get(map, field) else { return Ok(None) };
+    let number = value.as_u64().filter(|number| *number >= u64::from(least)).and_then(|number| number.try_into().ok());
+    number.map(Some).ok_or_else(|| Problem::Number { field, found: value.to_string(), least, hint })
 }
 
 fn release_namespace(map: &Map<String, Value>) -> Result<Option<String>, Problem> {
@@ -222,6 +253,20 @@ fn release_namespace(map: &Map<String, Value>) -> Result<Option<String>, Problem
     match is_plain && name.len() <= 63 && !name.starts_with('-') && !name.ends_with('-') {
         true => Ok(Some(name.to_owned())),
         false => Err(Problem::ReleaseNamespace(name.to_owned())),
+    }
+}
+
+fn release_name(map: &Map<String, Value>) -> Result<NameTemplate, Problem> {
+    match text(map, "releaseName")? {
+        None | Some("") => Ok(NameTemplate::default()),
+        Some(template) => Ok(NameTemplate::parse(template)?),
+    }
+}
+
+fn on_failure(map: &Map<String, Value>) -> Result<OnFailure, Problem> {
+    match text(map, "onFailure")? {
+        None | Some("") => Ok(OnFailure::default()),
+        Some(text) => OnFailure::parse(text).ok_or_else(|| Problem::OnFailure(text.to_owned())),
     }
 }
 

@@ -48,6 +48,8 @@ fn an_entry_without_options_has_the_defaults() {
     assert!(watch.watch_dependents && !watch.lookup_cluster && !watch.allow_empty);
     assert_eq!((watch.prune, watch.reconcile_period, watch.max_concurrent), (Prune::Safe, None, None));
     assert_eq!((&watch.selector, &watch.release_namespace, &watch.overrides), (&None, &None, &Overrides::default()));
+    assert_eq!((watch.max_history, watch.on_failure, watch.retries), (10, OnFailure::Stop, 3));
+    assert_eq!((watch.progress_deadline, &watch.release_name), (None, &NameTemplate::default()));
 }
 
 #[test]
@@ -61,6 +63,11 @@ fn every_option_is_read() {
   releaseNamespace: apps
   prune: all
   allowEmpty: true
+  maxHistory: 0
+  onFailure: rollback
+  retries: 5
+  progressDeadline: 10m
+  releaseName: '{{ .kind }}-{{ .metadata.name }}'
 ")
     .unwrap();
     assert!(!watch.watch_dependents && watch.lookup_cluster && watch.allow_empty);
@@ -70,6 +77,9 @@ fn every_option_is_read() {
     assert_eq!(watch.reconcile_period, Some(Duration::from_secs(90)));
     assert_eq!((watch.max_concurrent, watch.prune), (Some(7), Prune::All));
     assert_eq!(watch.release_namespace.as_deref(), Some("apps"));
+    assert_eq!((watch.max_history, watch.on_failure, watch.retries), (0, OnFailure::Rollback, 5));
+    assert_eq!(watch.progress_deadline, Some(Duration::from_secs(600)));
+    assert_eq!(watch.release_name.name("A", None, "web"), "a-web");
 }
 
 #[test]
@@ -77,6 +87,17 @@ fn a_field_that_is_null_or_empty_is_absent() {
     let watch = one("  reconcilePeriod:\n  dryRunOption: ''\n  selector:\n  overrideValues:\n  prune: ''\n").unwrap();
     assert_eq!((watch.reconcile_period, watch.lookup_cluster), (None, false));
     assert_eq!(one("  reconcilePeriod: 0\n").unwrap().reconcile_period, Some(Duration::ZERO));
+    let watch = one("  maxHistory:\n  onFailure: ''\n  retries:\n  progressDeadline:\n  releaseName: ''\n").unwrap();
+    assert_eq!((watch.max_history, watch.on_failure, watch.retries), (10, OnFailure::Stop, 3));
+    assert!(watch.progress_deadline.is_none() && watch.release_name.is_plain());
+}
+
+#[test]
+fn a_deadline_of_zero_is_none() {
+    for zero in ["0", "'0'", "0s"] {
+        assert_eq!(one(&format!("  progressDeadline: {zero}\n")).unwrap().progress_deadline, None, "{zero}");
+    }
+    assert_eq!(one("  retries: 0\n").unwrap().retries, 0);
 }
 
 #[test]
@@ -96,6 +117,22 @@ fn an_error_names_file_line_entry_kind_and_field() {
         ("  prune: some\n", "`prune`: `some` is not known: write `safe` or `all`"),
         ("  watchDependentResources: maybe\n", "`watchDependentResources` must be true or false, but is text"),
         ("  maxConcurrentReconciles: 0\n", "`maxConcurrentReconciles`: `0` is not a whole number from 1 on"),
+        (
+            "  maxHistory: -1\n",
+            "watches.yaml:5: entry 1 (g.io/v1 A): `maxHistory`: `-1` is not a whole number from 0 on; 0",
+        ),
+        ("  maxHistory: many\n", "`maxHistory`: `\"many\"` is not a whole number from 0 on; 0 keeps all revisions"),
+        ("  retries: 1.5\n", "`retries`: `1.5` is not a whole number from 0 on; 0 is one try and no more"),
+        ("  retries: 5000000000\n", "`retries`: `5000000000` is not a whole number"),
+        ("  onFailure: undo\n", "`onFailure`: `undo` is not known: write `stop` or `rollback`"),
+        ("  onFailure: true\n", "`onFailure` must be text (write it in quotes), but is a boolean"),
+        ("  progressDeadline: 5\n", "`progressDeadline`: `5` has no unit: write for example `5s` or `5m`"),
+        ("  progressDeadline: [5m]\n", "`progressDeadline` must be a duration such as `1m30s`, but is a list"),
+        (
+            "  a: b\n  releaseName: shop\n",
+            "watches.yaml:6: entry 1 (g.io/v1 A): `releaseName`: `shop` is without {{ .metadata",
+        ),
+        ("  releaseName: '{{ .x }}'\n", "`releaseName`: `{{ .x }}` is not known: write {{ .metadata.name }}, {{"),
         ("  releaseNamespace: A_b\n", "`releaseNamespace`: `A_b` is not the name of a namespace"),
         ("  selector: {matchExpressions: [{key: a, operator: Is}]}\n", "`selector`: matchExpressions[0]: `Is` is not"),
         ("  overrideValues: [a]\n", "`overrideValues` must be a map of keys and values, but is a list"),

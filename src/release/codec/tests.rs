@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Applied, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
+use super::super::{Applied, HeldBy, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
 use super::*;
 use crate::object::ObjectId;
 
@@ -143,8 +143,8 @@ fn a_restored_record_belongs_to_the_namespace_that_it_is_in() {
 #[test]
 fn an_unreadable_record_is_an_error_that_names_it() {
     let secret = encode(&release(), now()).unwrap();
-    let bomb = STANDARD.encode(gzip(&vec![b' '; UNPACKED_LIMIT as usize + 1]));
-    let broken = STANDARD.encode(&gzip(b"{}")[..10]);
+    let bomb = STANDARD.encode(gzip::pack(&vec![b' '; gzip::UNPACKED_LIMIT as usize + 1]));
+    let broken = STANDARD.encode(&gzip::pack(b"{}")[..10]);
     let other = STANDARD.encode(r#"{"name": "other", "version": 1}"#);
     let cases = [
         ("?", "its data is not base64 ("),
@@ -190,7 +190,7 @@ fn a_new_record_leaves_room_for_the_marks_of_its_objects() {
         namespace: None,
         name: "a".into(),
     };
-    let objects = |uid: Option<&str>| vec![Applied::new(id.clone(), uid.map(str::to_owned)); 5000];
+    let objects = |uid: Option<&str>| vec![Applied::new(id.clone(), uid.map(str::to_owned)); 17_000];
     let own = |uid| Some(Own { objects: objects(uid), ..Default::default() });
     assert!(encode(&Release { own: own(None), ..release() }, now()).is_err());
     assert!(encode(&Release { own: own(Some("u")), ..release() }, now()).is_ok());
@@ -232,11 +232,13 @@ fn own() -> impl Strategy<Value = Own> {
     let objects = proptest::collection::vec(object, 0..4);
     let kept = proptest::collection::vec(id, 0..3);
     ("[0-9a-f]{0,63}", objects, kept, any::<Option<u32>>()).prop_map(|(digest, objects, kept, hold)| Own {
-        hold: hold.map(|revision| Hold { revision, digest: digest.clone() }),
+        hold: hold.map(|to| Hold { to: Some(to), digest: digest.clone(), by: HeldBy::Helm, failed: None }),
+        request: hold,
         digest,
         owner: OwnerMark { group: "g".into(), kind: "K".into(), namespace: None, name: "n".into(), uid: "u".into() },
         objects,
         kept,
+        ..Own::default()
     })
 }
 
@@ -282,7 +284,7 @@ proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), own in ".*", gzipped in any::<bool>()) {
         let mut secret = encode(&release(), now()).unwrap();
-        let inner = if gzipped { gzip(&bytes) } else { [&GZIP_MAGIC[..], &bytes].concat() };
+        let inner = if gzipped { gzip::pack(&bytes) } else { [&gzip::MAGIC[..], &bytes].concat() };
         for data in [bytes.clone(), STANDARD.encode(&bytes).into_bytes(), STANDARD.encode(inner).into_bytes()] {
             set_release(&mut secret, data);
             prop_assert!(decode(&secret).is_err());

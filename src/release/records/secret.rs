@@ -113,13 +113,16 @@ mod tests {
 
     #[test]
     fn a_record_of_ours_keeps_our_part_and_nothing_of_helms() {
-        let own = Own { digest: "d".into(), ..Own::default() };
-        let ours = secret(
-            "sh.helm.release.v1.web.v3",
-            json!({"release": "bm90IGhlbG0ncw==", "chartwright": STANDARD.encode(own.to_bytes())}),
-        );
-        assert_eq!(ours.spot(), Spot { namespace: "here".into(), release: "web".into(), revision: 3 });
-        assert_eq!((ours.version(), part(&ours).own()), (7, Some(own)));
+        // The second is long enough to be packed.
+        for digest in ["d".to_owned(), "d".repeat(20_000)] {
+            let own = Own { digest, ..Own::default() };
+            let ours = secret(
+                "sh.helm.release.v1.web.v3",
+                json!({"release": "bm90IGhlbG0ncw==", "chartwright": STANDARD.encode(own.to_bytes())}),
+            );
+            assert_eq!(ours.spot(), Spot { namespace: "here".into(), release: "web".into(), revision: 3 });
+            assert_eq!((ours.version(), part(&ours).own()), (7, Some(own)));
+        }
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub enum Part {
 
 impl Part {
     pub fn of(own: &Own) -> Self {
-        Part::Ours(Packed::new(&own.to_bytes()))
+        Part::Ours(Packed::new(&own.to_json()))
     }
 
     pub fn own(&self) -> Option<Own> {

@@ -1,0 +1,179 @@
+use serde_json::json;
+
+use super::*;
+use crate::release::{Hold, codec};
+use Status::*;
+
+fn mark(kind: &str, uid: &str) -> OwnerMark {
+    OwnerMark { group: "g".into(), kind: kind.into(), namespace: Some("n".into()), name: "web".into(), uid: uid.into() }
+}
+
+/// A revision of the custom resource App web, from an input.
+fn own(revision: u32, status: Status, digest: &str) -> Release {
+    let own = Own { digest: digest.into(), owner: mark("App", "u"), ..Own::default() };
+    Release { revision, status, own: Some(own), chart: json!({"name": "app"}), ..codec::tests::release() }
+}
+
+fn helms(revision: u32, status: Status) -> Release {
+    Release { own: None, stored: Default::default(), ..own(revision, status, "") }
+}
+
+fn with(mut release: Release, change: impl FnOnce(&mut Own)) -> Release {
+    change(release.own.as_mut().unwrap());
+    release
+}
+
+fn held(revision: u32, by: HeldBy) -> Release {
+    let hold = Hold { to: Some(1), digest: "new".into(), by, failed: None };
+    with(own(revision, Deployed, "old"), |own| own.hold = Some(hold))
+}
+
+fn failed(revision: u32, attempts: u32, is_late: bool) -> Release {
+    let trouble = Trouble { attempts, reason: "ApplyFailed".into(), message: "no".into(), is_late };
+    with(own(revision, Failed, "new"), |own| own.trouble = Some(trouble))
+}
+
+/// With everything read. The spec asks for the input `new`.
+fn course(releases: &[Release], change: impl FnOnce(&mut Situation<'_>)) -> Course {
+    let owner = mark("App", "u");
+    let mut situation = Situation {
+        owner: &owner,
+        wanted: "new",
+        chart: "app",
+        request: Request::Nothing,
+        retries: 3,
+        rolls_back: false,
+        is_new: false,
+        was_deployed: true,
+        was_ours: true,
+        now: "2026-11-16T13:01:00Z".parse().unwrap(),
+    };
+    change(&mut situation);
+    let history = History::new(releases.to_vec());
+    decide(&Revisions::of(&history), Some(&history), &situation)
+}
+
+fn plain(releases: &[Release]) -> Course {
+    course(releases, |_| {})
+}
+
+#[test]
+fn without_records_it_depends_on_what_the_custom_resource_remembers() {
+    assert_eq!(plain(&[]), Course::Recover);
+    assert_eq!(course(&[], |it| it.was_deployed = false), Course::Deploy);
+    let owner = mark("App", "u");
+    let known = Revisions::default();
+    let mut situation = Situation {
+        owner: &owner,
+        wanted: "new",
+        chart: "app",
+        request: Request::Nothing,
+        retries: 3,
+        rolls_back: false,
+        is_new: true,
+        was_deployed: false,
+        was_ours: false,
+        now: Timestamp::now(),
+    };
+    assert_eq!(decide(&known, None, &situation), Course::Deploy, "nothing need be asked for the first install");
+    situation.is_new = false;
+    assert_eq!(decide(&known, None, &situation), Course::Ask);
+}
+
+#[test]
+fn what_is_deployed_from_the_wanted_input_is_kept() {
+    assert_eq!(plain(&[own(1, Deployed, "new")]), Course::Keep);
+    assert_eq!(plain(&[own(1, Deployed, "old")]), Course::Deploy);
+    assert_eq!(course(&[own(1, Deployed, "new")], |it| it.chart = "renamed"), Course::Keep, "ours by its data");
+}
+
+#[test]
+fn another_life_of_the_custom_resource_takes_its_objects_again() {
+    let earlier = with(own(1, Deployed, "new"), |own| own.owner = mark("App", "earlier"));
+    assert_eq!(plain(std::slice::from_ref(&earlier)), Course::TakeCharge(Taking::NewLife));
+    let other = with(earlier, |own| own.owner = mark("Other", "u"));
+    assert!(matches!(plain(&[other]), Course::Refuse(Refusal::Owned(owner)) if owner.kind == "Other"));
+}
+
+#[test]
+fn a_release_of_another_tool_is_adopted_only_from_the_same_chart() {
+    let not_ours = |it: &mut Situation<'_>| (it.was_ours, it.was_deployed) = (false, false);
+    assert_eq!(course(&[helms(4, Deployed)], not_ours), Course::TakeCharge(Taking::Adopted));
+    let other = Release { chart: json!({"name": "shop"}), ..helms(4, Deployed) };
+    let refusal = Refusal::OtherChart { theirs: "shop".into() };
+    assert_eq!(course(std::slice::from_ref(&other), not_ours), Course::Refuse(refusal));
+    assert_eq!(plain(&[other]), Course::TakeCharge(Taking::ByHelm), "helm upgrade of ours to another chart");
+}
+
+#[test]
+fn helm_at_work_is_waited_for_but_not_for_ever() {
+    let wait = |status| Course::Wait { revision: 2, status };
+    for status in [PendingRollback, PendingUpgrade, Uninstalling] {
+        assert_eq!(plain(&[own(1, Deployed, "new"), helms(2, status)]), wait(status));
+        let later = |it: &mut Situation<'_>| it.now = "2026-11-16T13:11:00Z".parse().unwrap();
+        assert_eq!(course(&[own(1, Deployed, "new"), helms(2, status)], later), Course::Deploy);
+    }
+    assert_eq!(plain(&[helms(2, Uninstalled)]), Course::Reinstall);
+    assert_eq!(plain(&[own(1, Superseded, "new"), helms(2, Failed)]), Course::Deploy);
+}
+
+#[test]
+fn a_persons_rollback_is_held_until_something_else_is_wanted() {
+    let history = [own(1, Superseded, "old"), helms(2, Superseded), helms(3, Deployed)];
+    assert_eq!(plain(&history), Course::TakeCharge(Taking::ByHelm));
+    let taken = [own(1, Superseded, "old"), held(3, HeldBy::Helm)];
+    assert_eq!(plain(&taken), Course::Keep);
+    assert_eq!(course(&taken, |it| it.wanted = "newer"), Course::Deploy);
+    assert_eq!(course(&taken, |it| it.wanted = "old"), Course::Keep, "the spec asks for just this");
+    assert_eq!(course(&taken, |it| it.request = Request::Spec), Course::Deploy, "somebody ends the hold");
+}
+
+#[test]
+fn a_request_to_go_back_is_answered_once() {
+    let two = [own(1, Superseded, "old"), own(2, Deployed, "new")];
+    let asked = |revision| move |it: &mut Situation<'_>| it.request = Request::Revision(revision);
+    assert_eq!(course(&two, asked(1)), Course::RollBack { to: 1, failed: false });
+    let refusal = Refusal::NoSuchRevision { wanted: 7, known: vec![1, 2] };
+    assert_eq!(course(&two, asked(7)), Course::Refuse(refusal));
+    let answered = with(held(3, HeldBy::Request), |own| own.request = Some(1));
+    assert_eq!(course(std::slice::from_ref(&answered), asked(1)), Course::Keep);
+    assert_eq!(plain(std::slice::from_ref(&answered)), Course::Deploy, "without the annotation the spec decides");
+    let newer = with(own(4, Deployed, "newer"), |own| own.request = Some(1));
+    let later = course(&[answered, newer], |it| (it.request, it.wanted) = (Request::Revision(1), "newer"));
+    assert_eq!(later, Course::Keep, "the spec has changed since");
+    assert_eq!(course(&[own(1, PendingInstall, "new")], asked(1)), Course::Resume, "there is nothing to go back to");
+}
+
+#[test]
+fn what_did_not_finish_is_resumed_until_it_failed_too_often() {
+    let first = || own(1, Deployed, "old");
+    assert_eq!(plain(&[first(), own(2, PendingUpgrade, "new")]), Course::Resume);
+    assert_eq!(plain(&[first(), failed(2, 3, false)]), Course::Resume);
+    assert!(matches!(plain(&[first(), failed(2, 4, false)]), Course::Stop(trouble) if trouble.attempts == 4));
+    let rolls_back = |it: &mut Situation<'_>| it.rolls_back = true;
+    assert_eq!(course(&[first(), failed(2, 4, false)], rolls_back), Course::RollBack { to: 1, failed: true });
+    assert!(matches!(course(&[failed(1, 4, false)], rolls_back), Course::Stop(_)), "there is nothing before it");
+    let more = |it: &mut Situation<'_>| it.retries = 9;
+    assert_eq!(course(&[first(), failed(2, 4, false)], more), Course::Resume);
+    let other = |it: &mut Situation<'_>| it.wanted = "newer";
+    assert_eq!(course(&[first(), failed(2, 4, false)], other), Course::Deploy);
+    let back = |it: &mut Situation<'_>| it.wanted = "old";
+    assert_eq!(course(&[first(), failed(2, 4, false)], back), Course::Again);
+}
+
+#[test]
+fn what_is_late_stays_or_is_rolled_back_but_never_in_a_circle() {
+    let late = [own(1, Superseded, "old"), failed(2, 0, true)];
+    assert_eq!(plain(&late), Course::Keep);
+    let rolls_back = |it: &mut Situation<'_>| it.rolls_back = true;
+    assert_eq!(course(&late, rolls_back), Course::RollBack { to: 1, failed: true });
+    let hold = Hold { to: Some(1), digest: "new".into(), by: HeldBy::Failure, failed: Some("no".into()) };
+    let back = with(failed(3, 0, true), |own| (own.digest, own.hold) = ("old".into(), Some(hold)));
+    assert_eq!(course(&[late[0].clone(), late[1].clone(), back], rolls_back), Course::Keep);
+}
+
+#[test]
+fn a_deployed_record_that_went_is_recovered() {
+    assert_eq!(plain(&[own(1, Superseded, "old")]), Course::Recover);
+    assert_eq!(course(&[own(1, Superseded, "old")], |it| it.was_deployed = false), Course::Deploy);
+}

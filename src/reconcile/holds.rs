@@ -1,0 +1,92 @@
+//! Going back to an earlier revision, and staying there although the spec says something else.
+//!
+//! A hold is part of the record of the revision that stays, with the digest that it overrides. It ends when spec or chart give
+//! another digest.
+
+use super::subject::Wish;
+use super::{ReconcileError, Subject};
+use crate::release::{HeldBy, History, Hold, Release, Revisions, Status, Summary};
+
+impl Subject<'_> {
+    /// Makes a new revision of an earlier one, and holds it.
+    pub(super) async fn roll_back(
+        &self,
+        to: u32,
+        failed: bool,
+        wish: &Wish,
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let Some(target) = history.get(to) else {
+            let known = history.iter().map(|release| release.revision).collect();
+            return Err(ReconcileError::NoSuchRevision { release: self.release.clone(), wanted: to, known });
+        };
+        let hold = self.hold(to, failed, wish, history);
+        if Revisions::of(history).standing().is_some_and(|standing| standing.revision == to) {
+            return self.pin(target, hold).await;
+        }
+        let mut own = self.own(target.digest().unwrap_or_default().to_owned());
+        own.hold = Some(hold);
+        let (draft, rendered) = self.again(target, own, history)?;
+        self.roll_out(draft, rendered, history).await
+    }
+
+    fn hold(&self, to: u32, failed: bool, wish: &Wish, history: &History) -> Hold {
+        let latest = history.latest().filter(|_| failed);
+        let trouble = latest.and_then(|latest| Some((latest.revision, latest.own.as_ref()?.trouble.as_ref()?)));
+        Hold {
+            to: Some(to),
+            digest: wish.digest.clone(),
+            by: if failed { HeldBy::Failure } else { HeldBy::Request },
+            failed: trouble.map(|(revision, trouble)| format!("revision {revision} failed: {}", trouble.message)),
+        }
+    }
+
+    /// The revision that is there is the one to stay.
+    async fn pin(&self, release: &Release, hold: Hold) -> Result<Release, ReconcileError> {
+        let mut pinned = release.clone();
+        if let Some(own) = &mut pinned.own {
+            (own.request, own.hold) = (hold.to, Some(hold));
+        }
+        Ok(self.store.update(&pinned).await?)
+    }
+
+    /// A request that is not made any more is forgotten, so that it can be made again.
+    pub(super) async fn forget_request(&self, latest: &Summary) -> Result<(), ReconcileError> {
+        let mut release = self.still_standing(latest.revision).await?;
+        if let Some(own) = &mut release.own {
+            own.request = None;
+            own.hold = own.hold.take().filter(|hold| hold.by != HeldBy::Request);
+        }
+        self.store.update(&release).await?;
+        Ok(())
+    }
+
+    /// Whether the record still tells of a request that was taken back.
+    pub(super) fn has_stale_request(&self, latest: &Summary) -> bool {
+        let answered = latest.own.as_ref().and_then(|own| own.request);
+        answered.is_some() && self.own(String::new()).request.is_none()
+    }
+}
+
+/// What is told of a hold.
+pub(super) fn held_sentence(hold: &Hold) -> String {
+    let end = "it stays until the spec or the chart changes, or until the annotation chartwright.dev/rollback-to is \"none\"";
+    match (hold.by, &hold.failed) {
+        (HeldBy::Helm, _) => format!("a person put this revision in place with helm; {end}"),
+        (HeldBy::Request, _) => {
+            "the annotation chartwright.dev/rollback-to asks for it; it stays until the spec or the chart changes, or the annotation goes".to_owned()
+        }
+        (HeldBy::Failure, Some(failed)) => format!("{failed}; {end}"),
+        (HeldBy::Failure, None) => format!("a later revision failed; {end}"),
+    }
+}
+
+/// The revision that helm says it went back to.
+pub(super) fn rolled_back_to(release: &Release) -> Option<u32> {
+    release.description.strip_prefix("Rollback to ")?.trim().parse().ok()
+}
+
+/// What the newest revision of ours below a person's was made from: that is what the person overrode.
+pub(super) fn overridden(history: &History) -> Option<&str> {
+    history.iter().rev().skip(1).filter(|release| release.status != Status::Failed).find_map(Release::digest)
+}

@@ -1,0 +1,169 @@
+//! What a rollout writes down: before it begins, when it failed, when it is done.
+//!
+//! The order of the writes is such that a crash between any two of them shows in what the watch knows of the records: then the
+//! rest is made up for at the next look.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{ReconcileError, Subject};
+use crate::apply::Progress;
+use crate::plan::Plan;
+use crate::prune::Pruned;
+use crate::release::{Applied, History, Release, Status, Trouble};
+use crate::watches::OnFailure;
+
+/// Helm's words.
+pub const INSTALLED: &str = "Install complete";
+pub const UPGRADED: &str = "Upgrade complete";
+
+/// A message in a record need not be longer.
+const LONGEST: usize = 1000;
+
+impl Subject<'_> {
+    /// Writes down what is about to happen, so that a crash can be resumed. An unfinished record of the same input is used
+    /// again: retries must not push good revisions out of the history.
+    pub(super) async fn record_pending(
+        &self,
+        draft: Release,
+        plan: &Plan,
+        before: &[Applied],
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let mut pending = draft;
+        if let Some(own) = &mut pending.own {
+            let settled =
+                history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.objects);
+            let objects = plan.apply.iter().map(|planned| {
+                let id = planned.object.id();
+                let known = if planned.is_settled { settled } else { &own.objects };
+                let is_adopted = before.iter().any(|known| known.is_adopted && known.id.key() == id.key());
+                let known = known.iter().find(|known| known.id == id).cloned();
+                Applied { is_adopted, ..known.unwrap_or_else(|| Applied::new(id, None)) }
+            });
+            own.objects = objects.collect();
+        }
+        match history.get(pending.revision) {
+            None => Ok(self.store.create(&pending).await?),
+            Some(old) => {
+                pending.status = pending_status(&pending, history);
+                match *old == pending {
+                    true => Ok(pending),
+                    false => Ok(self.store.update(&pending).await?),
+                }
+            }
+        }
+    }
+
+    /// Records how often a revision failed, and why. The error that led here says more than one about the record.
+    pub(super) async fn record_failed<T>(
+        &self,
+        pending: &Release,
+        applied: &[Applied],
+        error: ReconcileError,
+    ) -> Result<T, ReconcileError> {
+        let category = error.category();
+        let mut failed = pending.with_status(Status::Failed, &error.to_string());
+        if let Some(own) = &mut failed.own {
+            fill_in(&mut own.objects, applied);
+            let counts = category.counts_as_failure()
+                && (self.wishes.on_failure == OnFailure::Rollback || !category.may_be_cured());
+            let before = own.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+            own.trouble = Some(Trouble {
+                attempts: before + u32::from(counts),
+                reason: category.as_str().to_owned(),
+                message: error.to_string().chars().take(LONGEST).collect(),
+                is_late: false,
+            });
+        }
+        if failed != *pending
+            && let Err(store) = self.store.update(&failed).await
+        {
+            tracing::warn!(release = self.release, "cannot record the failure: {store}");
+        }
+        Err(error)
+    }
+
+    pub(super) async fn record_deployed(
+        &self,
+        pending: &Release,
+        progress: Progress,
+        pruned: Pruned,
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let mut deployed = pending.with_status(Status::Deployed, &done(pending, history));
+        let now = Timestamp::now();
+        deployed.last_deployed = now;
+        if let Some(own) = &mut deployed.own {
+            let applied: Vec<Applied> = progress.all().cloned().collect();
+            fill_in(&mut own.objects, &applied);
+            own.kept = pruned.kept.clone();
+            (own.trouble, own.applied_at) = (None, Some(now.as_second()));
+        }
+        // While the record is pending, a crash has this done again.
+        self.expire(&history.clone().with(deployed.clone())).await?;
+        let deployed = self.store.update(&deployed).await?;
+        self.tidy(&history.clone().with(deployed.clone())).await?;
+        if !pruned.deleted.is_empty() {
+            let names: Vec<_> = pruned.deleted.iter().map(ToString::to_string).collect();
+            self.tell("Pruned", &format!("Removed what the chart no longer has: {}", names.join(", "))).await;
+        }
+        Ok(deployed)
+    }
+
+    /// Removes revisions that are too old.
+    async fn expire(&self, history: &History) -> Result<(), ReconcileError> {
+        for revision in history.expired(self.wishes.max_history) {
+            // What still says deployed is superseded first, or the watch would miss it.
+            if history.get(revision).is_none_or(|release| release.status != Status::Deployed) {
+                self.store.delete(&self.namespace, &self.release, revision).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts right what revisions before the deployed one say of themselves.
+    pub(super) async fn tidy(&self, history: &History) -> Result<(), ReconcileError> {
+        for revision in history.leftovers() {
+            let Some(old) = history.get(revision) else { continue };
+            let put_right = match old.status {
+                Status::Deployed => old.with_status(Status::Superseded, &old.description),
+                _ => old.with_status(Status::Failed, "Interrupted: a later revision came instead"),
+            };
+            self.store.update(&put_right).await?;
+        }
+        Ok(())
+    }
+}
+
+fn pending_status(pending: &Release, history: &History) -> Status {
+    match &pending.own {
+        Some(own) if own.hold.is_some() => Status::PendingRollback,
+        _ if history.deployed().is_some() => Status::PendingUpgrade,
+        _ => Status::PendingInstall,
+    }
+}
+
+/// What Helm says of such a revision when it is there.
+fn done(pending: &Release, history: &History) -> String {
+    let hold = pending.own.as_ref().and_then(|own| own.hold.as_ref());
+    match hold.and_then(|hold| hold.to) {
+        Some(to) => format!("Rollback to {to}"),
+        None if is_upgrade(history) => UPGRADED.to_owned(),
+        None => INSTALLED.to_owned(),
+    }
+}
+
+/// Whether a revision was ever deployed.
+fn is_upgrade(history: &History) -> bool {
+    history.iter().any(|release| matches!(release.status, Status::Deployed | Status::Superseded))
+}
+
+/// Puts what the API server answered into the list of objects.
+pub(super) fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
+    for object in objects {
+        if let Some(answer) = answered.iter().find(|answer| answer.id.key() == object.id.key()) {
+            let is_adopted = object.is_adopted || answer.is_adopted;
+            *object = Applied { is_adopted, ..answer.clone() };
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Taking charge of a revision that is in the cluster already: what helm or operator-sdk installed, what a person rolled back to
+//! with helm, what belongs to an earlier life of the custom resource.
+//!
+//! Its objects are applied where they are, as the record says, with our marks. Nothing is made again, no new revision comes of
+//! it, and the record gets our part only when all of it is done; so a crash has it done once more, and that changes nothing.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::holds::{held_sentence, overridden, rolled_back_to};
+use super::subject::Wish;
+use super::{ReconcileError, Subject};
+use crate::apply;
+use crate::chart::recorded;
+use crate::children::ends_by_itself;
+use crate::course::Taking;
+use crate::manifest;
+use crate::plan;
+use crate::preflight::preflight;
+use crate::release::{Applied, HeldBy, History, Hold, Own, Release};
+
+impl Subject<'_> {
+    /// Makes the latest revision ours.
+    pub(super) async fn take_charge(
+        &self,
+        taking: Taking,
+        wish: &Wish,
+        history: &History,
+    ) -> Result<Release, ReconcileError> {
+        let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+        let mut own = self.own_of_taken(taking, wish, history, latest);
+        own.objects = self.apply_in_place(latest).await?;
+        own.applied_at = Some(Timestamp::now().as_second());
+        let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
+        self.tell_of(taking, &taken).await;
+        Ok(taken)
+    }
+
+    fn own_of_taken(&self, taking: Taking, wish: &Wish, history: &History, latest: &Release) -> Own {
+        match (taking, &latest.own) {
+            (Taking::NewLife, Some(own)) => Own { owner: self.owner_mark(), ..own.clone() },
+            (Taking::Adopted, _) => {
+                let digest = if is_same_input(latest, wish) { wish.digest.clone() } else { String::new() };
+                self.own(digest)
+            }
+            _ => {
+                let digest = latest.digest().unwrap_or_default().to_owned();
+                let overrides = match self.is_observed() {
+                    true => Some(wish.digest.as_str()),
+                    false => overridden(history),
+                };
+                let hold = overrides.filter(|overridden| *overridden != digest).map(|overridden| Hold {
+                    to: rolled_back_to(latest),
+                    digest: overridden.to_owned(),
+                    by: HeldBy::Helm,
+                    failed: None,
+                });
+                Own { hold, kept: history.kept().to_vec(), ..self.own(digest) }
+            }
+        }
+    }
+
+    /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not
+    /// started again, and what cannot be changed is left as it is.
+    async fn apply_in_place(&self, release: &Release) -> Result<Vec<Applied>, ReconcileError> {
+        let rendered = manifest::read(&release.manifest)?;
+        let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        let target = self.target(release.chart_name());
+        let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
+        let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
+        let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
+        self.leave_to_others(&mut plan, &there).await?;
+        let known = |_: &_, _: &str| false;
+        let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls).await?;
+        self.mark_parent(&self.contents_of(&plan).union(&self.contents())).await?;
+        plan.apply.retain(|planned| {
+            let id = planned.object.id();
+            !(ends_by_itself(&id) && preflight.new.contains(&id))
+        });
+        let mut progress = apply::apply(&plan, &preflight, &self.calls).await;
+        self.learn(&mut progress);
+        if let Some(error) = progress.stopped_by.take() {
+            return Err(error.into());
+        }
+        if self.context.watch.watch_dependents {
+            self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
+        }
+        let mut objects = there;
+        let applied: Vec<Applied> = progress.all().cloned().collect();
+        super::recording::fill_in(&mut objects, &applied);
+        Ok(objects)
+    }
+
+    async fn tell_of(&self, taking: Taking, taken: &Release) {
+        let (revision, chart) = (taken.revision, &taken.chart);
+        let text = |key: &str| chart[key].as_str().unwrap_or_default();
+        let (reason, message) = match taking {
+            Taking::Adopted => {
+                let made = format!("chart {} {}", text("name"), text("version"));
+                ("Adopted", format!("Took over the release {} at revision {revision} ({made})", self.release))
+            }
+            Taking::ByHelm => match taken.own.as_ref().and_then(|own| own.hold.as_ref()) {
+                Some(hold) => ("Held", format!("Revision {revision} ({}) is held: {}", taken.description, held_sentence(hold))),
+                None => ("TookOver", format!("Revision {revision} was written by helm and is what the spec asks for")),
+            },
+            Taking::NewLife => {
+                ("TookOver", format!("Took over revision {revision} from an earlier custom resource of this name"))
+            }
+        };
+        let kind = &self.owner.gvk.kind;
+        tracing::info!(kind, namespace = self.namespace, name = self.owner.name, revision, reason, "{message}");
+        self.tell(reason, &message).await;
+    }
+}
+
+/// Whether another tool made a revision from just what the custom resource asks for. Then its render is the right one, and
+/// random values in it stay.
+fn is_same_input(release: &Release, wish: &Wish) -> bool {
+    let is_chart = |recorded: &Value| recorded::is_the_same(&wish.chart, recorded);
+    release.config == *wish.values.json() && release.recorded_chart().is_some_and(is_chart)
+}

@@ -1,0 +1,259 @@
+//! What helm or operator-sdk installed becomes a custom resource's release where it is: nothing is made again, nothing restarts,
+//! revisions go on, and what the chart drops later really goes.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use chartwright::calls::Calls;
+use chartwright::release::{Status, Store};
+use kube::ResourceExt;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Project, stays, tool, until};
+
+const CHART: &str = "tests/charts/adoptable";
+
+async fn project() -> Project {
+    Project::with_chart("App", CHART).await
+}
+
+/// Everything that must not change: who the objects are, what pods look like, and what was drawn by lot.
+async fn identity(project: &Project, name: &str) -> Value {
+    let of = async |api_version: &str, kind: &str| project.get(api_version, kind, name).await.unwrap();
+    let (deployment, secret) = (of("apps/v1", "Deployment").await, of("v1", "Secret").await);
+    let replica_sets = project.objects("apps/v1", "ReplicaSet", Some(&project.namespace));
+    let replica_sets = replica_sets.list(&ListParams::default().labels(&format!("app={name}"))).await.unwrap().items;
+    let replica_sets: Vec<_> = replica_sets.iter().map(ResourceExt::name_any).collect();
+    json!({
+        "uids": [deployment.uid(), secret.uid(), of("v1", "Service").await.uid(), of("v1", "ConfigMap").await.uid()],
+        "generation": deployment.metadata.generation,
+        "template": deployment.data["spec"]["template"],
+        "replica sets": replica_sets,
+        "password": secret.data["data"],
+    })
+}
+
+async fn rolled_out(project: &Project, name: &str) {
+    until("the Deployment is rolled out", async || {
+        let deployment = project.get("apps/v1", "Deployment", name).await?;
+        (deployment.data["status"]["availableReplicas"] == 1).then_some(())
+    })
+    .await;
+}
+
+async fn revisions(project: &Project, name: &str) -> Vec<(u32, Status, bool)> {
+    let history = Store::new(Calls::new(project.client.clone())).history(&project.namespace, name).await.unwrap();
+    history.iter().map(|release| (release.revision, release.status, release.is_ours())).collect()
+}
+
+fn entries(object: &DynamicObject) -> Vec<(String, String)> {
+    let fields = object.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
+    fields.map(|entry| (entry.manager.clone().unwrap(), entry.operation.clone().unwrap())).collect()
+}
+
+#[tokio::test]
+async fn what_helm_installed_with_the_same_values_stays_just_as_it_is() {
+    for helm in ["helm3", "helm4"] {
+        let project = project().await;
+        project.helm(helm, &["install", "web", "charts/app", "--set", "colour=green"]);
+        rolled_out(&project, "web").await;
+        let before = identity(&project, "web").await;
+        let _operator = project.run();
+        project.apply("web", json!({"colour": "green"})).await;
+        project.condition("web", "Ready", "True").await;
+        assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, true)], "{helm}: nothing new came of it");
+        assert_eq!(identity(&project, "web").await, before, "{helm}");
+        let events = project.events("web", "Adopted").await;
+        assert!(events[0].1.contains("Took over the release web at revision 1 (chart adoptable 0.1.0)"), "{events:?}");
+        let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
+        assert_eq!(deployment.owner_references()[0].name, "web");
+        let others: Vec<_> = entries(&deployment).into_iter().filter(|(name, _)| name.starts_with("helm")).collect();
+        assert_eq!(others, [("helm".to_owned(), "Apply".to_owned())], "{helm}: one manager is left");
+
+        // What the chart drops goes, also where another helm wrote it.
+        project.apply("web", json!({"colour": "green", "extra": false})).await;
+        project.deployed("web").await;
+        let config = project.get("v1", "ConfigMap", "web").await.unwrap();
+        assert_eq!(config.data["data"], json!({"colour": "green"}), "{helm}");
+        assert!(!config.labels().contains_key("extra"), "{helm}");
+        let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
+        assert!(!deployment.annotations().contains_key("example.com/extra"), "{helm}");
+        assert_eq!(deployment.data["spec"]["template"], before["template"], "{helm}");
+        assert_eq!(
+            revisions(&project, "web").await,
+            [(1, Status::Superseded, true), (2, Status::Deployed, true)],
+            "{helm}"
+        );
+        for other in ["helm3", "helm4"] {
+            project.helm(other, &["history", "web"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn with_other_values_a_new_revision_follows_and_what_it_lacks_is_pruned() {
+    for helm in ["helm3", "helm4"] {
+        let project = project().await;
+        project.helm(helm, &["install", "web", "charts/app", "--set", "more=true"]);
+        project.helm(helm, &["upgrade", "web", "charts/app", "--set", "more=true", "--set", "colour=blue"]);
+        rolled_out(&project, "web").await;
+        let before = identity(&project, "web").await;
+        assert!(project.get("v1", "ConfigMap", "web-more").await.is_some());
+        let _operator = project.run();
+        project.apply("web", json!({"colour": "green"})).await;
+        project.deployed("web").await;
+        project.condition("web", "Ready", "True").await;
+        let after = identity(&project, "web").await;
+        for same in ["uids", "generation", "template", "replica sets"] {
+            assert_eq!(after[same], before[same], "{helm}: {same}");
+        }
+        until("what the render lacks is gone", async || {
+            project.get("v1", "ConfigMap", "web-more").await.is_none().then_some(())
+        })
+        .await;
+        let expected = [(1, Status::Superseded, false), (2, Status::Superseded, true), (3, Status::Deployed, true)];
+        assert_eq!(revisions(&project, "web").await, expected, "{helm}");
+        project.delete("web").await;
+        project.gone("web").await;
+        assert!(revisions(&project, "web").await.is_empty(), "{helm}: their records go with ours");
+        assert!(project.get("apps/v1", "Deployment", "web").await.is_none());
+    }
+}
+
+/// A release as operator-sdk's helm-operator leaves it: its own manager, owner references on objects and records.
+async fn install_as_operator_sdk(project: &Project, cr: &DynamicObject) {
+    let program = project.dir().join("helm-operator");
+    std::fs::copy(tool("helm3"), &program).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    project.helm(program.to_str().unwrap(), &["install", "web", "charts/app", "--set", "colour=green"]);
+    let owner = json!({
+        "apiVersion": project.resource.api_version, "kind": "App", "name": "web", "uid": cr.uid(),
+        "controller": true, "blockOwnerDeletion": true,
+    });
+    let params = PatchParams { field_manager: Some("helm-operator".into()), ..Default::default() };
+    let marks = json!({"metadata": {"ownerReferences": [owner], "labels": {"helm.sdk.operatorframework.io/chart": "adoptable"}}});
+    for (api_version, kind) in [("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap"), ("v1", "Secret")] {
+        let api = project.objects(api_version, kind, Some(&project.namespace));
+        api.patch("web", &params, &Patch::Merge(&marks)).await.unwrap();
+    }
+    let record = json!({"metadata": {"ownerReferences": [owner]}});
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    secrets.patch("sh.helm.release.v1.web.v1", &params, &Patch::Merge(&record)).await.unwrap();
+    let finalizer = json!({"metadata": {"finalizers": ["helm.sdk.operatorframework.io/uninstall-release"]}});
+    project.crs().patch("web", &params, &Patch::Merge(&finalizer)).await.unwrap();
+    let conditions = json!([{"type": "Deployed", "status": "True", "reason": "InstallSuccessful", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let status = json!({"status": {"conditions": conditions, "deployedRelease": {"name": "web", "manifest": "---"}}});
+    project.crs().patch_status("web", &params, &Patch::Merge(&status)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_operator_sdk_installed_stays_just_as_it_is() {
+    let project = project().await;
+    let cr = project.apply("web", json!({"colour": "green"})).await;
+    install_as_operator_sdk(&project, &cr).await;
+    rolled_out(&project, "web").await;
+    let before = identity(&project, "web").await;
+    let _operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, true)]);
+    assert_eq!(identity(&project, "web").await, before);
+    let record = project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.unwrap();
+    assert!(record.owner_references().is_empty(), "the garbage collector must not take the record first");
+    project.apply("web", json!({"colour": "green", "extra": false})).await;
+    project.deployed("web").await;
+    assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"], json!({"colour": "green"}));
+    assert_eq!(identity(&project, "web").await["template"], before["template"]);
+    project.delete("web").await;
+    project.gone("web").await;
+    assert!(project.get("v1", "Service", "web").await.is_none());
+}
+
+#[tokio::test]
+async fn a_release_of_another_chart_is_not_touched_and_both_charts_are_named() {
+    let project = project().await;
+    project.file("theirs/Chart.yaml", "apiVersion: v2\nname: theirs\nversion: 0.1.0\n");
+    project.file("theirs/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
+    project.helm("helm4", &["install", "web", "theirs"]);
+    let look = async || {
+        let objects = [project.get("v1", "ConfigMap", "web").await, project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await];
+        objects.map(|object| object.and_then(|object| object.resource_version()))
+    };
+    let before = look().await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    let told = project.not_ready("web", "BelongsToAnother").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("from the chart theirs") && message.contains("chart is adoptable"), "{message}");
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(look().await, before);
+}
+
+#[tokio::test]
+async fn a_custom_resource_that_was_made_again_takes_its_objects_again() {
+    let project = project().await;
+    let operator = project.run();
+    project.apply("web", json!({"colour": "green"})).await;
+    project.condition("web", "Ready", "True").await;
+    let before = identity(&project, "web").await;
+    drop(operator);
+    // As a restore from backup does it: the records and the objects are there, the custom resource is another.
+    let none = json!({"metadata": {"finalizers": null}});
+    project.crs().patch("web", &Default::default(), &Patch::Merge(none)).await.unwrap();
+    let orphan = kube::api::DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..Default::default() };
+    project.crs().delete("web", &orphan).await.unwrap();
+    project.gone("web").await;
+    let cr = project.apply("web", json!({"colour": "green"})).await;
+    let _operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(identity(&project, "web").await, before);
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, true)]);
+    for (api_version, kind) in [("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap"), ("v1", "Secret")] {
+        let owners = project.get(api_version, kind, "web").await.unwrap().owner_references().to_vec();
+        assert_eq!(owners.iter().map(|owner| Some(owner.uid.clone())).collect::<Vec<_>>(), [cr.uid()], "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_orphaned_release_stays_and_is_helms() {
+    for helm in ["helm3", "helm4"] {
+        let project = project().await;
+        let _operator = project.run();
+        project.apply("web", json!({"colour": "green"})).await;
+        project.condition("web", "Ready", "True").await;
+        let before = identity(&project, "web").await;
+        project.annotate("web", "chartwright.dev/deletion-policy", "orphn").await;
+        project.delete("web").await;
+        let told = project.not_ready("web", "InvalidAnnotation").await;
+        assert!(told["message"].as_str().unwrap().contains("orphn"), "{told}");
+        assert_eq!(identity(&project, "web").await, before, "a slip of the pen removes nothing");
+        project.annotate("web", "chartwright.dev/deletion-policy", "orphan").await;
+        project.gone("web").await;
+        stays(Duration::from_secs(2), "the garbage collector leaves it alone", async || identity(&project, "web").await).await;
+        assert_eq!(identity(&project, "web").await, before);
+        let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
+        assert!(deployment.owner_references().is_empty());
+        assert!(deployment.labels().keys().all(|key| !key.contains("chartwright") && !key.contains("applyset")));
+        assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false)], "{helm}: the record is helm's alone");
+        project.helm(helm, &["upgrade", "web", "charts/app", "--set", "colour=red"]);
+        assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "red");
+        project.helm(helm, &["uninstall", "web"]);
+        assert!(project.get("v1", "ConfigMap", "web").await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_job_that_was_cleaned_up_is_not_run_again_by_taking_over() {
+    let project = project().await;
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: once}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: a, image: b}]\n";
+    project.template("job.yaml", job);
+    project.helm("helm4", &["install", "web", "charts/app"]);
+    let jobs = project.objects("batch/v1", "Job", Some(&project.namespace));
+    jobs.delete("once", &kube::api::DeleteParams::background()).await.unwrap();
+    until("the Job is gone", async || jobs.get_opt("once").await.unwrap().is_none().then_some(())).await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.condition("web", "Ready", "True").await;
+    assert!(jobs.get_opt("once").await.unwrap().is_none());
+}
