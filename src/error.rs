@@ -87,8 +87,8 @@ impl Category {
             InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender => Retry::Never,
             NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
-            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost | Forbidden
-            | Missing => Retry::Seldom,
+            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
+            | Forbidden | Missing => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }

@@ -137,7 +137,8 @@ pub async fn set_free(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, cal
         let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
         let failed = |error| PruneError { id: Box::new(id.clone()), error };
         let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
-        if judge(&live, rules.release, rules.namespace, rules.owner) == Claim::Ours && has_our_marks(&live, rules.owner) {
+        if judge(&live, rules.release, rules.namespace, rules.owner) == Claim::Ours && has_our_marks(&live, rules.owner)
+        {
             release_from(id, &kind, &live, rules.owner, calls).await.map_err(failed)?;
         }
     }

@@ -226,7 +226,12 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let mut standing = result?;
     subject.forget_attempt();
     let next = subject.report(Some(&mut standing), None).await?;
-    tracing::debug!(kind = subject.owner.gvk.kind, namespace = subject.namespace, name = subject.owner.name, "looked at");
+    tracing::debug!(
+        kind = subject.owner.gvk.kind,
+        namespace = subject.namespace,
+        name = subject.owner.name,
+        "looked at"
+    );
     Ok(next)
 }
 
@@ -382,7 +387,10 @@ async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, Re
 /// A later revision did not finish, and the spec went back to the one before: its render is still the right one.
 async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
     let Some(deployed) = history.deployed() else { return Err(ReconcileError::Unsettled) };
-    let own = Own { objects: deployed.own.iter().flat_map(|own| own.objects.clone()).collect(), ..subject.own(wish.digest.clone()) };
+    let own = Own {
+        objects: deployed.own.iter().flat_map(|own| own.objects.clone()).collect(),
+        ..subject.own(wish.digest.clone())
+    };
     let (draft, rendered) = subject.again(deployed, own, history)?;
     Ok(subject.roll_out(draft, rendered, history).await?.into())
 }

@@ -63,7 +63,8 @@ async fn it_is_done_once_and_held_until_the_spec_changes() {
 
     deploy(&project, &["black"]).await;
     is(&project, "black").await;
-    stays(Duration::from_secs(2), "the same request is not answered again", async || history(&project).await.len()).await;
+    stays(Duration::from_secs(2), "the same request is not answered again", async || history(&project).await.len())
+        .await;
 
     // Taken back and made again, it is a new one.
     ask(&project, Value::Null).await;
@@ -108,7 +109,8 @@ async fn claims_and_other_things_that_cannot_be_changed_are_left_alone() {
         let pod = json!({"containers": [{"name": "a", "image": image}], "restartPolicy": "Never"});
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("job-{image}")}, "spec": {"template": {"spec": pod}}})
     };
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
+    let service =
+        json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}});
     let project = Project::of_objects().await;
     let _operator = project.run();
     let first = json!({"objects": [config("web", "blue"), service.clone(), job("one"), claim("2Gi")]});

@@ -176,7 +176,10 @@ async fn a_release_of_another_chart_is_not_touched_and_both_charts_are_named() {
     project.file("theirs/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
     project.helm("helm4", &["install", "web", "theirs"]);
     let look = async || {
-        let objects = [project.get("v1", "ConfigMap", "web").await, project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await];
+        let objects = [
+            project.get("v1", "ConfigMap", "web").await,
+            project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await,
+        ];
         objects.map(|object| object.and_then(|object| object.resource_version()))
     };
     let before = look().await;
@@ -201,7 +204,10 @@ async fn a_custom_resource_that_was_made_again_takes_its_objects_again() {
     // As a restore from backup does it: the records and the objects are there, the custom resource is another.
     let none = json!({"metadata": {"finalizers": null}});
     project.crs().patch("web", &Default::default(), &Patch::Merge(none)).await.unwrap();
-    let orphan = kube::api::DeleteParams { propagation_policy: Some(kube::api::PropagationPolicy::Orphan), ..Default::default() };
+    let orphan = kube::api::DeleteParams {
+        propagation_policy: Some(kube::api::PropagationPolicy::Orphan),
+        ..Default::default()
+    };
     project.crs().delete("web", &orphan).await.unwrap();
     project.gone("web").await;
     let cr = project.apply("web", json!({"colour": "green"})).await;
@@ -230,12 +236,19 @@ async fn an_orphaned_release_stays_and_is_helms() {
         assert_eq!(identity(&project, "web").await, before, "a slip of the pen removes nothing");
         project.annotate("web", "chartwright.dev/deletion-policy", "orphan").await;
         project.gone("web").await;
-        stays(Duration::from_secs(2), "the garbage collector leaves it alone", async || identity(&project, "web").await).await;
+        stays(Duration::from_secs(2), "the garbage collector leaves it alone", async || {
+            identity(&project, "web").await
+        })
+        .await;
         assert_eq!(identity(&project, "web").await, before);
         let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
         assert!(deployment.owner_references().is_empty());
         assert!(deployment.labels().keys().all(|key| !key.contains("chartwright") && !key.contains("applyset")));
-        assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false)], "{helm}: the record is helm's alone");
+        assert_eq!(
+            revisions(&project, "web").await,
+            [(1, Status::Deployed, false)],
+            "{helm}: the record is helm's alone"
+        );
         project.helm(helm, &["upgrade", "web", "charts/app", "--set", "colour=red"]);
         assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "red");
         project.helm(helm, &["uninstall", "web"]);

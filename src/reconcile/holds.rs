@@ -70,7 +70,8 @@ impl Subject<'_> {
 
 /// What is told of a hold.
 pub(super) fn held_sentence(hold: &Hold) -> String {
-    let end = "it stays until the spec or the chart changes, or until the annotation chartwright.dev/rollback-to is \"none\"";
+    let end =
+        "it stays until the spec or the chart changes, or until the annotation chartwright.dev/rollback-to is \"none\"";
     match (hold.by, &hold.failed) {
         (HeldBy::Helm, _) => format!("a person put this revision in place with helm; {end}"),
         (HeldBy::Request, _) => {

@@ -71,15 +71,12 @@ impl Subject<'_> {
     }
 
     /// A record of what is there, as far as all of it is there.
-    fn rebuilt(
-        &self,
-        left: &[(Applied, DynamicObject)],
-        wish: &Wish,
-        history: &History,
-    ) -> Result<Release, String> {
+    fn rebuilt(&self, left: &[(Applied, DynamicObject)], wish: &Wish, history: &History) -> Result<Release, String> {
         let digest = self.status().and_then(|status| status.pointer("/deployedRelease/digest")?.as_str());
         let digest = digest.ok_or("the status does not tell what they were made from")?;
-        if let Some(missing) = self.told_objects().find(|told| !left.iter().any(|(applied, _)| is_meant(told, &applied.id))) {
+        if let Some(missing) =
+            self.told_objects().find(|told| !left.iter().any(|(applied, _)| is_meant(told, &applied.id)))
+        {
             return Err(format!("{missing} is gone too"));
         }
         let (mut manifest, mut objects) = (String::new(), vec![]);
@@ -126,12 +123,14 @@ impl Subject<'_> {
     }
 
     pub(super) async fn tell_uninstalled(&self) {
-        let mut message = "The release was uninstalled, but the custom resource still wants it: it is installed again. \
+        let mut message =
+            "The release was uninstalled, but the custom resource still wants it: it is installed again. \
                            To remove it for good, delete the custom resource"
-            .to_owned();
+                .to_owned();
         let claims = self.claims_left().await;
         if !claims.is_empty() {
-            message.push_str(&format!(". These volume claims were left behind and are used again: {}", claims.join(", ")));
+            message
+                .push_str(&format!(". These volume claims were left behind and are used again: {}", claims.join(", ")));
         }
         tracing::info!(kind = self.owner.gvk.kind, namespace = self.namespace, name = self.owner.name, "{message}");
         self.warn("Uninstalled", &message).await;
@@ -152,7 +151,12 @@ impl Subject<'_> {
         let is_marked = |claim: &PartialObjectMeta<PersistentVolumeClaim>| {
             claim.annotations().get(crate::plan::RELEASE_NAME) == Some(&self.release)
         };
-        let mut left: Vec<String> = list.items.iter().filter(|claim| is_marked(claim) || is_of_set(&claim.name_any())).map(ResourceExt::name_any).collect();
+        let mut left: Vec<String> = list
+            .items
+            .iter()
+            .filter(|claim| is_marked(claim) || is_of_set(&claim.name_any()))
+            .map(ResourceExt::name_any)
+            .collect();
         left.sort();
         left
     }

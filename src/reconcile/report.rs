@@ -7,8 +7,8 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::memory::Untold;
 use super::holds::held_sentence;
+use super::memory::Untold;
 use super::recording::INSTALLED;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Standing, Subject};

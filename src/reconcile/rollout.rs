@@ -276,7 +276,9 @@ impl Subject<'_> {
         let hold = release.own.as_ref().and_then(|own| own.hold.as_ref());
         if let Some(hold) = hold {
             let (to, why) = (hold.to.unwrap_or_default(), held_sentence(hold));
-            return self.tell("RolledBack", &format!("Rolled back to revision {to}, as revision {revision}; {why}")).await;
+            return self
+                .tell("RolledBack", &format!("Rolled back to revision {to}, as revision {revision}; {why}"))
+                .await;
         }
         let first = release.description == INSTALLED;
         let (reason, verb) = if first { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };

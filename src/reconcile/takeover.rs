@@ -101,7 +101,9 @@ impl Subject<'_> {
                 ("Adopted", format!("Took over the release {} at revision {revision} ({made})", self.release))
             }
             Taking::ByHelm => match taken.own.as_ref().and_then(|own| own.hold.as_ref()) {
-                Some(hold) => ("Held", format!("Revision {revision} ({}) is held: {}", taken.description, held_sentence(hold))),
+                Some(hold) => {
+                    ("Held", format!("Revision {revision} ({}) is held: {}", taken.description, held_sentence(hold)))
+                }
                 None => ("TookOver", format!("Revision {revision} was written by helm and is what the spec asks for")),
             },
             Taking::NewLife => {

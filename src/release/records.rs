@@ -188,9 +188,8 @@ mod tests {
             queue.know(Place::new(namespaced.then_some("here"), "web"));
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
             let kind = Kind { resource, namespaced, has_status: true };
-            let by_name = move |namespace: &str, release: &str| {
-                vec![Place::new(namespaced.then_some(namespace), release)]
-            };
+            let by_name =
+                move |namespace: &str, release: &str| vec![Place::new(namespaced.then_some(namespace), release)];
             records.listen(&kind, Arc::new(by_name), queue.clone());
             Ear(queue)
         }

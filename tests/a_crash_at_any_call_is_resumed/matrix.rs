@@ -13,7 +13,7 @@ use crate::harness::Project;
 use crate::harness::gate::When;
 
 /// How many cases are played at once: each mostly waits.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// Which cases are played.
 #[derive(Default)]

@@ -1,5 +1,7 @@
 //! What an operator is killed at.
 
+use chartwright::release::Status;
+
 use super::chart::{NAME, spec};
 use super::seen::{LAST, State};
 use crate::harness::Project;
@@ -56,12 +58,14 @@ impl Phase {
         }
     }
 
-    /// How many renders are left to do, once its revision is recorded or before that.
-    pub fn renders(self, is_recorded: bool) -> usize {
+    /// How many renders are left to do, by what its revision was recorded as.
+    pub fn renders(self, recorded: Option<Status>) -> usize {
         match self {
             Phase::Rollback | Phase::Delete => 0,
-            Phase::Overtaken | Phase::TakenBack => 1,
-            Phase::Install | Phase::Upgrade => usize::from(!is_recorded),
+            Phase::Install | Phase::Upgrade => usize::from(recorded.is_none()),
+            Phase::Overtaken => 1,
+            // What was there before is there still, and its record too.
+            Phase::TakenBack => usize::from(recorded == Some(Status::Deployed)),
         }
     }
 

@@ -132,8 +132,7 @@ impl<'a> Scene<'a> {
                 faults.push(format!("revision {revision} was recorded with another manifest before"));
             }
         }
-        let is_recorded = self.phase.revision().is_some_and(|revision| left.manifests().contains_key(&revision));
-        let allowed = self.phase.renders(is_recorded);
+        let allowed = self.phase.renders(self.phase.revision().and_then(|revision| left.status(revision)));
         let more = renders(&self.project) - rendered;
         if more > allowed {
             faults.push(format!("there were {more} further renders, and {allowed} would do"));

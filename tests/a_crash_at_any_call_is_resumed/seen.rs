@@ -60,20 +60,24 @@ impl Seen {
         self.records.iter().map(|(revision, record)| (*revision, record.manifest.clone())).collect()
     }
 
+    pub fn status(&self, revision: u32) -> Option<Status> {
+        self.records.get(&revision).map(|record| record.status)
+    }
+
     /// Only the last revision, without its number and without what tells how many there were. Whatever else is recorded may
     /// have failed, but must be over.
     pub fn last(mut self) -> Self {
         self.records.retain(|_, record| record.status == Status::Deployed || record.status.is_pending());
         if let (1, Some((_, record))) = (self.records.len(), self.records.pop_last()) {
-            self.records.insert(LAST, Release { revision: LAST, ..record });
+            self.records.insert(LAST, Release { revision: LAST, description: String::new(), ..record });
         }
         if let Some(deployment) = self.objects.get_mut("Deployment web") {
             deployment.metadata.generation = None;
             deployment.annotations_mut().remove("deployment.kubernetes.io/revision");
         }
         self.replica_sets = 0;
-        if let Some(told) = self.cr.as_mut().and_then(|cr| cr.data.pointer_mut("/status/deployedRelease/revision")) {
-            told.take();
+        for place in ["/status/deployedRelease/revision", "/status/conditions/1/reason"] {
+            self.cr.as_mut().and_then(|cr| cr.data.pointer_mut(place)).map(Value::take);
         }
         self
     }
