@@ -41,9 +41,9 @@ pub async fn hand_over(planned: &Planned, calls: &Calls) -> Result<(), ApplyErro
 
 /// The managers after the hand-over. None where there is nothing to do.
 ///
-/// An apply entry has one API version. The fields of another version may have other names, so only lists of the same version
-/// are united. The rest of the release's writers is dropped all the same: what the chart has becomes ours by the next apply,
-/// and would otherwise stay theirs too.
+/// A manager has one apply entry, of one API version. In another version fields may have other names, so only lists of the
+/// same version are united; of the others only the metadata, which is the same in all. Their entries go all the same: what the
+/// chart has becomes ours by the next apply, and would otherwise stay theirs too.
 pub fn handed_over(metadata: &ObjectMeta) -> Option<Vec<ManagedFieldsEntry>> {
     let entries = metadata.managed_fields.iter().flatten().cloned();
     let (writers, others): (Vec<_>, Vec<_>) = entries.partition(is_writer);
@@ -52,8 +52,12 @@ pub fn handed_over(metadata: &ObjectMeta) -> Option<Vec<ManagedFieldsEntry>> {
     let version = ours.first().unwrap_or(newest).api_version.clone();
     let mut fields = json!({});
     let mut time = None;
-    for entry in ours.iter().chain(&writers).filter(|entry| entry.api_version == version) {
-        unite(&mut fields, entry.fields_v1.as_ref().map_or(&Value::Null, |fields| &fields.0));
+    for entry in ours.iter().chain(&writers) {
+        let list = entry.fields_v1.as_ref().map_or(&Value::Null, |fields| &fields.0);
+        match entry.api_version == version {
+            true => unite(&mut fields, list),
+            false => unite(&mut fields, &metadata_of(list)),
+        }
         time = time.max(entry.time.clone().map(|time| time.0));
     }
     rest.push(ManagedFieldsEntry {
@@ -86,6 +90,10 @@ fn has_mark(entry: &ManagedFieldsEntry) -> bool {
 /// anybody.
 fn is_anybody(manager: &str) -> bool {
     manager.starts_with("kubectl") || manager == "before-first-apply"
+}
+
+fn metadata_of(fields: &Value) -> Value {
+    fields.get("f:metadata").map_or(Value::Null, |metadata| json!({"f:metadata": metadata}))
 }
 
 /// A chart decides no status, and an apply that seems to drop one has nothing to drop.
@@ -226,14 +234,22 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_another_version_are_not_mixed_in() {
+    fn of_a_list_of_another_version_only_the_metadata_is_taken() {
         let old = entry("helm", "Update", "v1beta1", "2026-01-01T00:00:00Z", data("old"));
+        let labelled = |mut fields: Value| {
+            fields["f:metadata"] = json!({"f:labels": {"f:a": {}}});
+            fields
+        };
+        let lists = [entry("helm", "Update", "v1beta1", "2026-01-01T00:00:00Z", labelled(data("old")))];
+        let lists = [&lists[..], &[entry("helm", "Update", "v1", "2026-02-01T00:00:00Z", data("new"))]].concat();
+        let expected = json!([entry("helm", "Apply", "v1", "2026-02-01T00:00:00Z", labelled(data("new")))]);
+        assert_eq!(handed(&lists), Some(expected));
         let new = entry("helm", "Update", "v1", "2026-02-01T00:00:00Z", data("new"));
         let expected = json!([entry("helm", "Apply", "v1", "2026-02-01T00:00:00Z", data("new"))]);
         assert_eq!(handed(&[new.clone(), old.clone()]), Some(expected), "the newest update decides");
         let mine = entry("helm", "Apply", "v1beta1", "2026-01-05T00:00:00Z", data("mine"));
         let both = json!({"f:data": {"f:mine": {}, "f:old": {}}});
-        let expected = json!([entry("helm", "Apply", "v1beta1", "2026-01-05T00:00:00Z", both)]);
+        let expected = json!([entry("helm", "Apply", "v1beta1", "2026-02-01T00:00:00Z", both)]);
         assert_eq!(handed(&[new, mine, old]), Some(expected), "the version of our entry decides");
     }
 
