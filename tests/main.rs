@@ -5,6 +5,7 @@ mod harness;
 
 mod a_broken_connection_heals;
 mod a_changed_chart_upgrades;
+mod a_crash_at_any_call_is_resumed;
 mod a_custom_resource_asks_to_go_back;
 mod a_custom_resource_becomes_objects;
 mod a_failure_stops_or_is_rolled_back;
