@@ -34,7 +34,7 @@ use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
 use crate::watches::{OnFailure, Watch};
-use crate::wishes::{RollbackTo, Wishes};
+use crate::wishes::{self, RollbackTo, Wishes};
 
 /// The name under which the custom resource itself is written.
 pub const CR_MANAGER: &str = "chartwright";
@@ -138,8 +138,7 @@ impl<'a> Subject<'a> {
 
     /// Stands for the annotations that others put on the custom resource.
     pub fn asked(&self) -> drift::Hash {
-        let others = self.cr.annotations().iter().filter(|(key, _)| !key.starts_with(applyset::PREFIX));
-        drift::Hash::of(others.flat_map(|(key, value)| [key.as_str(), value.as_str()]))
+        wishes::asked(self.cr.annotations())
     }
 
     /// The revision that the status says is deployed.
