@@ -2,12 +2,13 @@
 //!
 //! Every command in an `sh` block is checked. `make` lines go through `make -n`; the README's `kubectl`, `helm` and
 //! `chartwright` lines are run, in their order. A block that needs more than this checkout has a comment right above it
-//! that begins with [`MARK`]; of such a block only the `make` lines are checked.
+//! that begins with [`MARK`]; of such a block only the arguments of `make` and of `chartwright` are checked.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use clap::Parser;
 use lab::{ControlPlane, checkout, tools_dir};
 
 const MARK: &str = "<!-- not run by the tests: ";
@@ -116,6 +117,28 @@ fn every_command_is_run_or_checked_or_marked() {
             assert!(checked, "{}: nothing checks {line:?}; put `{MARK}… -->` above its block", page.path.display());
         }
     }
+}
+
+/// The arguments of `chartwright …`, however the program is reached.
+fn chartwright_arguments(line: &str) -> Option<Vec<&str>> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let is_meant = Path::new(words.first()?).file_name().is_some_and(|name| name == "chartwright");
+    is_meant.then_some(words)
+}
+
+#[test]
+fn every_chartwright_command_is_understood() {
+    let mut commands = 0;
+    for page in pages() {
+        for arguments in page.commands().into_iter().filter_map(|(line, _)| chartwright_arguments(line)) {
+            commands += 1;
+            let parsed = chartwright::cli::Args::try_parse_from(&arguments).map(|_| ());
+            let is_help = |error: &clap::Error| error.kind() == clap::error::ErrorKind::DisplayHelp;
+            let is_good = parsed.as_ref().err().is_none_or(is_help);
+            assert!(is_good, "{}: {arguments:?}: {parsed:?}", page.path.display());
+        }
+    }
+    assert!(commands > 10, "there are only {commands}");
 }
 
 #[test]

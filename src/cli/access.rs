@@ -105,7 +105,10 @@ impl Session {
         let history = self.history(found).await?;
         if history.is_empty() {
             let (namespace, release) = (found.release_namespace(&self.namespace), found.release());
-            bail!("there is no release {namespace}/{release} of the {}; nothing was deployed yet", found.shown());
+            // It lives where the operator does, and only the operator knows where that is.
+            let hint =
+                if found.kind.namespaced { "" } else { ", or the operator's namespace is another: name it with -n" };
+            bail!("there is no release {namespace}/{release} of the {}; nothing was deployed yet{hint}", found.shown());
         }
         Ok(history)
     }

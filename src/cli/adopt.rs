@@ -24,6 +24,9 @@ use crate::wishes::ADOPT;
 ///
 /// The exit code is 0 if there is nothing to adopt, or when it is adopted, and 1 if that fails.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "chartwright adopt [OPTIONS] KIND NAME|KIND/NAME\n       chartwright adopt [OPTIONS] -f FILE"
+)]
 #[command(after_help = "Examples:
   chartwright adopt nginx web
   chartwright adopt nginx/web --yes

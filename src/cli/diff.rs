@@ -20,11 +20,12 @@ use crate::preview::unified::{coloured, unified};
 /// The exit code is 0 if nothing would change, 1 if something would, and 2 if that cannot be told: the chart does not render,
 /// the API server refuses an object, or the operator would do nothing for a reason that is printed.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright diff [OPTIONS] KIND NAME|KIND/NAME\n       chartwright diff [OPTIONS] -f FILE")]
 #[command(after_help = "Examples:
   chartwright diff nginx web
-  chartwright diff -f config/samples/nginx.yaml
+  chartwright diff -f web.yaml
   chartwright diff nginx/web -o json | jq -r '.[].change'
-  chartwright diff -f web.yaml || [ $? -eq 1 ] && kubectl apply -f web.yaml")]
+  chartwright diff -f web.yaml; [ $? -lt 2 ] && kubectl apply -f web.yaml")]
 pub struct Args {
     #[command(flatten)]
     pub wanted: Wanted,

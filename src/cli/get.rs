@@ -29,6 +29,7 @@ pub enum What {
 /// These are the spec of the custom resource at that time, and the overrides of watches.yaml. They are printed as they are,
 /// passwords included. The chart's defaults are not among them.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright get values [OPTIONS] KIND NAME|KIND/NAME")]
 #[command(after_help = "Examples:
   chartwright get values nginx web
   chartwright get values nginx/web --revision 2 -o json")]
@@ -42,6 +43,7 @@ pub struct Values {
 /// They are printed as the release record holds them, with the data of Secrets masked. Labels, annotations and owner references
 /// that the operator adds are not among them: `chartwright render` shows those.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright get manifest [OPTIONS] KIND NAME|KIND/NAME")]
 #[command(after_help = "Examples:
   chartwright get manifest nginx web
   chartwright get manifest nginx/web --revision 2
@@ -56,7 +58,7 @@ pub struct Manifest {
 
 #[derive(Debug, clap::Args)]
 pub struct Common {
-    /// The custom resource
+    /// The custom resource: `nginx web` or `nginx/web`
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
     pub resource: Vec<String>,
     /// Which revision [default: the deployed one, or else the latest]

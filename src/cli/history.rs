@@ -15,12 +15,13 @@ use crate::release::{HeldBy, History, Hold, Release};
 /// who wrote a revision, chartwright or helm. HELD says which revision was gone back to and is kept although the spec says
 /// something else: by request (`chartwright rollback`), by helm (`helm rollback`), or after a failure. Times are in UTC.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright history [OPTIONS] KIND NAME|KIND/NAME")]
 #[command(after_help = "Examples:
   chartwright history nginx web
   chartwright history nginx/web -n shop
   chartwright history nginxes.demo.chartwright.dev/web -o json")]
 pub struct Args {
-    /// The custom resource
+    /// The custom resource: `nginx web` or `nginx/web`
     #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
     pub resource: Vec<String>,
     #[command(flatten)]

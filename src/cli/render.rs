@@ -15,9 +15,12 @@ use crate::preview::Preview;
 /// are. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
 /// its UID is then not known, and a word stands for it.
 #[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "chartwright render [OPTIONS] KIND NAME|KIND/NAME\n       chartwright render [OPTIONS] -f FILE"
+)]
 #[command(after_help = "Examples:
   chartwright render nginx web
-  chartwright render -f config/samples/nginx.yaml
+  chartwright render -f web.yaml
   chartwright render nginx/web -o json | jq '.items[].kind'")]
 pub struct Args {
     #[command(flatten)]

@@ -22,12 +22,13 @@ use crate::wishes::ROLLBACK_TO;
 ///
 /// The exit code is 0 when the revision is deployed, and 1 if that fails or takes too long.
 #[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright rollback [OPTIONS] KIND NAME|KIND/NAME [REVISION]")]
 #[command(after_help = "Examples:
   chartwright rollback nginx web
   chartwright rollback nginx/web 3
   chartwright rollback nginx/web --resume")]
 pub struct Args {
-    /// The custom resource, and the revision
+    /// The custom resource, `nginx web` or `nginx/web`, and the revision
     #[arg(value_name = "KIND NAME [REVISION]", required = true, num_args = 1..=3)]
     pub resource: Vec<String>,
     /// End any hold: the spec decides again

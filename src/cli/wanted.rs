@@ -21,7 +21,7 @@ use crate::yaml;
 
 #[derive(Debug, clap::Args)]
 pub struct Wanted {
-    /// The custom resource
+    /// The custom resource: `nginx web` or `nginx/web`
     #[arg(value_name = "KIND NAME", num_args = 1..=2, required_unless_present = "file", conflicts_with = "file")]
     pub resource: Vec<String>,
     /// A file with the custom resource, or - for standard input. It need not be in the cluster.
