@@ -75,8 +75,8 @@ async fn it_is_told_within_a_second_held_and_ends_with_the_next_spec() {
         let patch = json!({"data": {"colour": "red"}});
         project.configs().patch("web", &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
         until("it is set back", async || (colour(&project).await == "blue").then_some(())).await;
-        let config = project.get("v1", "ConfigMap", "web").await.unwrap();
-        assert_eq!(config.owner_references().len(), 1, "{helm}: our owner reference is there again");
+        let web = project.get("v1", "ConfigMap", "web").await.unwrap();
+        assert_eq!(web.owner_references().len(), 1, "{helm}: our owner reference is there again");
         stays(Duration::from_secs(2), "nothing is written any more", async || {
             (records(&project).await, project.crs().get("web").await.unwrap().resource_version())
         })
