@@ -1,5 +1,6 @@
 //! One operator that is killed, and the one that comes after it.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::chart::NAME;
@@ -76,13 +77,13 @@ impl<'a> Scene<'a> {
         .await;
         let killed_at = self.gate.has_killed().then(|| self.gate.calls().pop().unwrap_or_default());
         self.gate.empty().await;
-        let (left, renders) = (self.seen().await, renders(&self.project));
+        let left = self.seen().await;
         let Scene { shared, project, phase, gate, operator } = self;
         drop((operator, gate));
         phase.meanwhile(&project).await;
         let (gate, operator) = start(&project).await;
         let next = Scene { shared, project, phase, gate, operator };
-        let faults = next.faults(wanted, &left, renders).await;
+        let faults = next.faults(wanted, &left).await;
         if !faults.is_empty() && std::env::var_os("CASE").is_some() {
             eprintln!("the second operator's log:\n{}", next.operator.log());
         }
@@ -110,7 +111,7 @@ impl<'a> Scene<'a> {
     }
 
     /// What is not as it should be, once this operator has had its time.
-    async fn faults(&self, wanted: &State, left: &Seen, rendered: usize) -> Vec<String> {
+    async fn faults(&self, wanted: &State, left: &Seen) -> Vec<String> {
         let deadline = Instant::now() + PATIENCE;
         let (uids, manifests, mut faults) = loop {
             let is_calm = self.has_looked() && self.gate.is_calm(CALM);
@@ -133,9 +134,9 @@ impl<'a> Scene<'a> {
             }
         }
         let allowed = self.phase.renders(self.phase.revision().and_then(|revision| left.status(revision)));
-        let more = renders(&self.project) - rendered;
-        if more > allowed {
-            faults.push(format!("there were {more} further renders, and {allowed} would do"));
+        let renders = std::fs::read_to_string(renders(&self.project, &self.gate)).unwrap_or_default().lines().count();
+        if renders > allowed {
+            faults.push(format!("there were {renders} more renders, and {allowed} would do"));
         }
         faults
     }
@@ -144,13 +145,14 @@ impl<'a> Scene<'a> {
 /// An operator that has nothing to do yet, behind a gate that lets everything pass.
 async fn start(project: &Project) -> (Gate, Operator) {
     let gate = Gate::start(project.client.clone()).await;
-    let count = format!("echo {NAME} >> {}", project.dir().join("renders").display());
+    let count = format!("echo {NAME} >> {}", renders(project, &gate).display());
     let operator =
         project.launch().helm(strange_helm(project, &count)).env("RUST_LOG", TALKATIVE).before(&gate).start();
     gate.watches(&project.resource.plural).await;
     (gate, operator)
 }
 
-fn renders(project: &Project) -> usize {
-    std::fs::read_to_string(project.dir().join("renders")).unwrap_or_default().lines().count()
+/// Where the renders of one operator are written down. A helm of one that was killed may outlive it.
+fn renders(project: &Project, gate: &Gate) -> PathBuf {
+    project.dir().join(format!("renders-{}", gate.address))
 }
