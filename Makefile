@@ -9,6 +9,8 @@ CONTAINER_TOOL ?= docker
 STATIC_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 # One test, or all whose name contains it.
 T ?=
+# A phase, or one of its calls, or that before or after it was done.
+CASE ?=
 # Custom resources in the benchmark. With several, as in 1000,5000, memory is compared too.
 N ?= 1000
 # text or json.
@@ -45,6 +47,11 @@ build: ## Compile everything
 lint: ## Check formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+
+.PHONY: crash-matrix
+crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-matrix CASE='upgrade 7 after')
+	cargo build --quiet --workspace
+	CASE='$(CASE)' target/debug/lab guard cargo test --test cluster -- --ignored --nocapture whatever_is_killed_at_any_call
 
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)

@@ -8,10 +8,14 @@
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use crate::drift::Hash;
 use crate::release::{HeldBy, History, Own, OwnerMark, Release, Revisions, Status, Summary, Trouble};
 
 /// helm gives up after five minutes, if nobody tells it otherwise. What is older is not going on any more.
 const IN_FLIGHT: SignedDuration = SignedDuration::from_mins(10);
+
+/// What takes no longer is not worth telling.
+const A_MOMENT: SignedDuration = SignedDuration::from_secs(20);
 
 /// Everything besides the records that decides.
 #[derive(Clone, Debug)]
@@ -23,6 +27,8 @@ pub struct Situation<'a> {
     pub chart: &'a str,
     pub request: Request,
     pub retries: u32,
+    /// Stands for the custom resource's annotations.
+    pub asked: Hash,
     /// Whether a failure is followed by a rollback.
     pub rolls_back: bool,
     /// Nothing was ever written for this custom resource.
@@ -68,10 +74,11 @@ pub enum Course {
     Recover,
     /// Somebody uninstalled the release and kept its history.
     Reinstall,
-    /// Another tool is at work on the release.
+    /// Another tool is at work on the release, perhaps just for a moment.
     Wait {
         revision: u32,
         status: Status,
+        is_new: bool,
     },
     /// The latest revision failed too often.
     Stop(Trouble),
@@ -131,7 +138,9 @@ fn theirs(history: &History, situation: &Situation<'_>) -> Course {
     let is_at_work = latest.status.is_pending() || latest.status == Status::Uninstalling;
     let age = situation.now.duration_since(latest.last_deployed);
     match latest.status {
-        status if is_at_work && age < IN_FLIGHT => Course::Wait { revision: latest.revision, status },
+        status if is_at_work && age < IN_FLIGHT => {
+            Course::Wait { revision: latest.revision, status, is_new: age < A_MOMENT }
+        }
         Status::Deployed if was_ours => Course::TakeCharge(Taking::ByHelm),
         Status::Deployed => Course::TakeCharge(Taking::Adopted),
         Status::Uninstalled => Course::Reinstall,
@@ -183,7 +192,8 @@ fn ours(
 /// The latest revision holds what is wanted, and did not finish.
 fn unfinished(latest: &Summary, own: &Own, history: Option<&History>, situation: &Situation<'_>) -> Course {
     let Some(trouble) = own.trouble.as_ref() else { return Course::Resume };
-    if !trouble.is_late && trouble.attempts <= situation.retries {
+    let is_asked_anew = trouble.asked != situation.asked;
+    if !trouble.is_late && (is_asked_anew || trouble.attempts <= situation.retries) {
         return Course::Resume;
     }
     // What was gone back to is not gone back from: that would never end.

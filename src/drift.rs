@@ -48,8 +48,20 @@ pub struct Mark {
 }
 
 /// The first bytes of a SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Hash(pub u64);
+
+impl Hash {
+    /// Of texts, each of which counts for itself.
+    pub fn of<'a>(texts: impl Iterator<Item = &'a str>) -> Self {
+        let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+        for text in texts {
+            context.update(&(text.len() as u64).to_be_bytes());
+            context.update(text.as_bytes());
+        }
+        fields::shortened(context)
+    }
+}
 
 impl std::fmt::Debug for Hash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use kube::api::{DynamicObject, TypeMeta};
 use kube::core::{GroupVersionKind, ObjectMeta};
 use serde::{Deserialize, Serialize};
@@ -121,6 +123,31 @@ impl Object {
     /// The object without map entries that are null: a create drops those, a server-side apply may refuse them.
     pub fn without_nulls(mut self) -> Self {
         drop_nulls(&mut self.0);
+        self
+    }
+
+    /// A Secret with its `stringData` as `data`, which is what the API server makes of it. Nobody owns a key that came in as
+    /// `stringData`: a change of it would not be seen, and one that the chart drops would stay for ever.
+    pub fn with_plain_data(mut self) -> Self {
+        let is_secret = self.kind() == "Secret" && self.api_version() == "v1";
+        let is_text = |texts: &Map<String, Value>| texts.values().all(Value::is_string);
+        let texts = self.0.get("stringData").and_then(Value::as_object).filter(|texts| is_secret && is_text(texts));
+        let Some(texts) = texts.cloned() else { return self };
+        // Something else than a map is for the API server to refuse.
+        if self.0.get("data").is_some_and(|data| !data.is_object() && !data.is_null()) {
+            return self;
+        }
+        let data =
+            texts.iter().map(|(key, text)| (key.clone(), STANDARD.encode(text.as_str().unwrap_or_default()).into()));
+        let data: Vec<(String, Value)> = data.collect();
+        if let Some(map) = self.0.as_object_mut() {
+            map.remove("stringData");
+            let all = map.entry("data").or_insert_with(|| json!({}));
+            match all.as_object_mut() {
+                Some(all) => all.extend(data),
+                None => *all = Value::Object(data.into_iter().collect()),
+            }
+        }
         self
     }
 

@@ -228,7 +228,7 @@ fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
 
 /// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.
 fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
-    let mut object = object.without_nulls();
+    let mut object = object.without_nulls().with_plain_data();
     match kind.namespaced {
         true if object.namespace().is_none() => object.set_namespace(target.namespace),
         // Charts put the release's namespace on everything; on a cluster-scoped object it means nothing.

@@ -39,7 +39,7 @@ use crate::release::{self, Applied, History, Own, OwnerMark, Release, Revisions,
 use crate::render::{self, Helm, RenderError};
 use crate::values::{Values, ValuesError};
 use crate::watches::{OnFailure, Watch};
-use crate::wishes::{RollbackTo, Wishes};
+use crate::wishes::{self, RollbackTo, Wishes};
 
 /// Stands for the UID of a custom resource that is not in the cluster yet.
 pub const UNKNOWN_UID: &str = "unknown-until-it-is-made";
@@ -214,6 +214,7 @@ impl Who {
                 RollbackTo::Revision(revision) => Request::Revision(revision),
             },
             retries: self.wishes.retries,
+            asked: wishes::asked(cr.annotations()),
             rolls_back: self.wishes.on_failure == OnFailure::Rollback,
             is_new: cr.finalizers().is_empty(),
             was_deployed: status.pointer("/deployedRelease/revision").is_some_and(Value::is_u64),
@@ -334,13 +335,13 @@ fn route<'a>(
             _ => Ok(Route::Render),
         },
         // The revision that is there stays, and is held from now on.
-        Course::RollBack { to, .. } if is_standing(history, *to) => by(history.get(*to), Manner::Repair),
+        Course::RollBack { to, .. } if history.stands(*to) => by(history.get(*to), Manner::Repair),
         Course::RollBack { to, .. } => by(history.get(*to), Manner::Rollout { is_lenient: true }),
         Course::Deploy | Course::Reinstall | Course::Ask => Ok(Route::Render),
         Course::Recover => nothing(format!(
             "the record of the release {release} went; the operator makes it anew from what is there, and nobody can tell before that what would change"
         )),
-        Course::Wait { revision, status } => nothing(format!(
+        Course::Wait { revision, status, .. } => nothing(format!(
             "another tool is at work on the release {release}: its revision {revision} is {}; the operator waits until that is over",
             status.as_str()
         )),
@@ -350,10 +351,6 @@ fn route<'a>(
         )),
         Course::Refuse(refusal) => nothing(refused(refusal, release)),
     }
-}
-
-fn is_standing(history: &History, revision: u32) -> bool {
-    Revisions::of(history).standing().is_some_and(|standing| standing.revision == revision)
 }
 
 fn refused(refusal: &Refusal, release: &str) -> String {

@@ -141,7 +141,7 @@ pub enum ReconcileError {
     )]
     HelmAtWork { release: String, revision: u32, status: Status },
     #[error(
-        "{}, tried {} times; it is not tried again until the spec, the chart or the annotation chartwright.dev/retries changes",
+        "{}, tried {} times; it is not tried again until the spec, the chart or an annotation of the custom resource changes",
         .0.message, .0.attempts
     )]
     GaveUp(Trouble),
@@ -158,6 +158,9 @@ pub enum ReconcileError {
     /// Something newer has come, or others need the room. Nothing was written, and nothing is told.
     #[error("interrupted")]
     Interrupted,
+    /// helm has just begun to work on the release. Nothing is told unless it takes long.
+    #[error("helm is at work")]
+    Moment,
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
@@ -185,7 +188,7 @@ impl ReconcileError {
             ReconcileError::GaveUp(_) => Category::RetriesExhausted,
             ReconcileError::RecordLost { .. } => Category::RecordLost,
             ReconcileError::Annotation(_) => Category::InvalidAnnotation,
-            ReconcileError::Interrupted => Category::Waiting,
+            ReconcileError::Interrupted | ReconcileError::Moment => Category::Waiting,
             ReconcileError::Again(failure) => failure.category,
         }
     }
@@ -199,6 +202,9 @@ impl ReconcileError {
     }
 }
 
+/// How soon to look whether helm is done.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
 pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
     let subject = Subject::of(cr, context, turn);
@@ -209,6 +215,9 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let mut known = Revisions::default();
     subject.forget_attempt();
     let result = deploy(&subject, &mut known).await;
+    if let Err(ReconcileError::Moment) = result {
+        return Ok(Next::Look(LOOK_AGAIN));
+    }
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
         let stage = if known.standing().is_some() { Stage::Upgrade } else { Stage::Install };
         let failure = Failure { category: error.category(), message: error.to_string(), stage };
@@ -300,7 +309,8 @@ async fn follow(
                 Ok(Step::Deploy)
             }
             Course::Deploy | Course::Ask => Ok(Step::Deploy),
-            Course::Wait { revision, status } => {
+            Course::Wait { is_new: true, .. } => Err(ReconcileError::Moment),
+            Course::Wait { revision, status, .. } => {
                 Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
             }
             Course::Stop(trouble) => Err(ReconcileError::GaveUp(trouble)),

@@ -26,8 +26,8 @@ pub struct Report<'a> {
     pub failure: Option<Failure>,
     /// An earlier revision stays, by whose decision, and a sentence about it.
     pub held: Option<(HeldBy, String)>,
-    /// In the order of application.
-    pub objects: &'a [(ObjectId, Health)],
+    /// In the order of application. None leaves what the status says of them: nobody knows better.
+    pub objects: Option<&'a [(ObjectId, Health)]>,
     /// What upgrades dropped and left in the cluster.
     pub kept: &'a [ObjectId],
     /// What was there before the release, and nobody's.
@@ -103,7 +103,9 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     }
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(report.generation);
-    status["objects"] = report.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
+    if let Some(objects) = report.objects {
+        status["objects"] = objects.iter().map(|(id, health)| object_entry(id, health)).collect();
+    }
     let kept = report.kept.iter().map(ToString::to_string).collect();
     for (key, list) in [("kept", kept), ("adopted", report.adopted.clone())] {
         match list.is_empty() {
@@ -190,7 +192,7 @@ fn set_readiness(conditions: &mut Conditions<'_>, report: &Report<'_>) {
         conditions.set("Reconciling", !hopeless, if hopeless { "" } else { "Retrying" }, "");
         return;
     }
-    let summary = health::summary(report.objects);
+    let summary = health::summary(report.objects.unwrap_or_default());
     let reason = match () {
         () if summary.ready => "Ready",
         () if summary.failed => "ObjectsFailed",
@@ -274,6 +276,7 @@ mod tests {
         failure: Option<Failure>,
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
+        let objects = Some(objects);
         Report { generation: 2, deployed, failure, held: None, objects, kept: &[], adopted: vec![], contested: vec![] }
     }
 

@@ -4,8 +4,11 @@
 //! could do harm, the wish says that it could not be read, and whoever acts on it does nothing: a misspelt `orphan` must not
 //! remove a database.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::applyset;
+use crate::drift::Hash;
 use crate::watches::{OnFailure, Watch, duration};
 
 pub const MAX_HISTORY: &str = "chartwright.dev/max-history";
@@ -89,6 +92,12 @@ impl Wishes {
     }
 }
 
+/// Stands for the annotations that others put on a custom resource: whoever changes one asks for another try.
+pub fn asked(annotations: &BTreeMap<String, String>) -> Hash {
+    let others = annotations.iter().filter(|(key, _)| !key.starts_with(applyset::PREFIX));
+    Hash::of(others.flat_map(|(key, value)| [key.as_str(), value.as_str()]))
+}
+
 /// Reads annotations and notes what is wrong with them.
 struct Reader<F> {
     annotation: F,
@@ -169,7 +178,6 @@ fn boolean(text: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
 
     /// A watch that differs from the defaults in everything.
     fn watch() -> Watch {

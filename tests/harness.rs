@@ -10,9 +10,12 @@
 
 pub mod command_line;
 mod crd;
+pub mod gate;
 pub mod life;
 mod operator;
+mod policy;
 pub mod proxy;
+mod sibling;
 pub mod strange_helm;
 mod waiting;
 
@@ -196,7 +199,7 @@ impl Project {
             args: vec![],
             groups: vec!["system:masters"],
             env: vec![],
-            proxy: None,
+            server: None,
         }
     }
 

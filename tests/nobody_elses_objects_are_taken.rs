@@ -106,6 +106,11 @@ async fn a_loose_object_is_taken_only_on_request() {
     let taken = project.get("v1", "ConfigMap", "loose").await.unwrap();
     assert_eq!((taken.uid(), &taken.data["data"]["colour"]), (before.uid(), &json!("ours")));
     assert_eq!(taken.owner_references()[0].name, "web");
+    let adopted = json!([format!("ConfigMap {}/loose", project.namespace)]);
+    assert_eq!(project.status("web").await["adopted"], adopted, "the status remembers");
+    project.apply("web", json!({"objects": [config("loose", "green"), config("more", "green")]})).await;
+    project.deployed("web").await;
+    assert_eq!(project.status("web").await["adopted"], adopted, "also in later revisions");
 }
 
 #[tokio::test]

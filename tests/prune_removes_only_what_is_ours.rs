@@ -140,56 +140,16 @@ async fn what_somebody_made_again_is_left_alone() {
     assert!(project.get("v1", "ConfigMap", "marked").await.is_some());
 }
 
-/// Has every write of a ConfigMap of this name refused, but no dry run.
-async fn refuse_writes_of(project: &Project, name: &str) {
-    let policy = project.namespace.clone();
-    let admission = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": policy}, "spec": spec});
-    let rule = json!({
-        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]});
-    project
-        .create(admission(
-            "ValidatingAdmissionPolicy",
-            json!({
-                "matchConstraints": {"resourceRules": [rule]},
-                "validations": [{
-                    "expression": format!("request.dryRun || object.metadata.name != '{name}'"),
-                    "message": "the policy says no",
-                }],
-            }),
-        ))
-        .await;
-    let here = json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": project.namespace}}});
-    let binding = json!({"policyName": policy, "validationActions": ["Deny"], "matchResources": here});
-    project.create(admission("ValidatingAdmissionPolicyBinding", binding)).await;
-    let params = PatchParams::apply("test").force();
-    until("the policy is in force", async || {
-        let probe = project.configs().patch(name, &params, &Patch::Apply(config(name, "probe"))).await;
-        if probe.is_ok() {
-            project.configs().delete(name, &DeleteParams::default()).await.unwrap();
-        }
-        probe.is_err().then_some(())
-    })
-    .await;
-}
-
-async fn allow_writes(project: &Project) {
-    for kind in ["ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"] {
-        let api = project.objects("admissionregistration.k8s.io/v1", kind, None);
-        let mut api = api.delete(&project.namespace, &DeleteParams::default()).await;
-        api.as_mut().unwrap();
-    }
-}
-
 #[tokio::test]
 async fn nothing_is_pruned_where_an_apply_failed() {
     let (project, _operator) = with(&[config("goes", "blue")]).await;
-    refuse_writes_of(&project, "refused").await;
+    project.refuse_writes_of("refused").await;
     project.apply("web", json!({"objects": [config("stays", "red"), config("refused", "red")]})).await;
     let failed = project.condition("web", "ReleaseFailed", "True").await;
     let message = failed["message"].as_str().unwrap();
     assert!(message.contains("refused") && message.contains("the policy says no"), "{message}");
     assert!(project.get("v1", "ConfigMap", "goes").await.is_some());
-    allow_writes(&project).await;
+    project.allow_writes().await;
     // Once it goes through, what was waiting is pruned.
     project.annotate("web", "example.com/try", "again").await;
     until("the upgrade goes through", async || {

@@ -29,7 +29,7 @@ fn held(revision: u32, by: HeldBy) -> Release {
 }
 
 fn failed(revision: u32, attempts: u32, is_late: bool) -> Release {
-    let trouble = Trouble { attempts, reason: "ApplyFailed".into(), message: "no".into(), is_late };
+    let trouble = Trouble { attempts, reason: "ApplyFailed".into(), message: "no".into(), asked: Hash(0), is_late };
     with(own(revision, Failed, "new"), |own| own.trouble = Some(trouble))
 }
 
@@ -42,6 +42,7 @@ fn course(releases: &[Release], change: impl FnOnce(&mut Situation<'_>)) -> Cour
         chart: "app",
         request: Request::Nothing,
         retries: 3,
+        asked: Hash(0),
         rolls_back: false,
         is_new: false,
         was_deployed: true,
@@ -69,6 +70,7 @@ fn without_records_it_depends_on_what_the_custom_resource_remembers() {
         chart: "app",
         request: Request::Nothing,
         retries: 3,
+        asked: Hash(0),
         rolls_back: false,
         is_new: true,
         was_deployed: false,
@@ -107,7 +109,7 @@ fn a_release_of_another_tool_is_adopted_only_from_the_same_chart() {
 
 #[test]
 fn helm_at_work_is_waited_for_but_not_for_ever() {
-    let wait = |status| Course::Wait { revision: 2, status };
+    let wait = |status| Course::Wait { revision: 2, status, is_new: false };
     for status in [PendingRollback, PendingUpgrade, Uninstalling] {
         assert_eq!(plain(&[own(1, Deployed, "new"), helms(2, status)]), wait(status));
         let later = |it: &mut Situation<'_>| it.now = "2026-11-16T13:11:00Z".parse().unwrap();
@@ -155,6 +157,8 @@ fn what_did_not_finish_is_resumed_until_it_failed_too_often() {
     assert!(matches!(course(&[failed(1, 4, false)], rolls_back), Course::Stop(_)), "there is nothing before it");
     let more = |it: &mut Situation<'_>| it.retries = 9;
     assert_eq!(course(&[first(), failed(2, 4, false)], more), Course::Resume);
+    let touched = |it: &mut Situation<'_>| it.asked = Hash(1);
+    assert_eq!(course(&[first(), failed(2, 4, false)], touched), Course::Resume, "somebody asks for another try");
     let other = |it: &mut Situation<'_>| it.wanted = "newer";
     assert_eq!(course(&[first(), failed(2, 4, false)], other), Course::Deploy);
     let back = |it: &mut Situation<'_>| it.wanted = "old";

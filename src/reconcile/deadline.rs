@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ReconcileError, Standing, Subject};
+use crate::drift::Hash;
 use crate::error::Category;
 use crate::health::{self, Health};
 use crate::object::ObjectId;
@@ -96,6 +97,7 @@ fn told(release: Release, judged: Judged, deadline: Option<Duration>, why: &str)
             attempts: 0,
             reason: Category::NotReadyInTime.as_str().to_owned(),
             message,
+            asked: Hash::default(),
             is_late: true,
         });
     }
@@ -127,7 +129,8 @@ mod tests {
 
     #[test]
     fn what_was_late_may_still_become_ready() {
-        let trouble = Trouble { attempts: 0, reason: String::new(), message: String::new(), is_late: true };
+        let trouble =
+            Trouble { attempts: 0, reason: String::new(), message: String::new(), asked: Hash(0), is_late: true };
         let late = Own { trouble: Some(trouble), ..own() };
         assert_eq!(judge(&late, None, false, at(1000)), Judged::Nothing);
         assert_eq!(judge(&late, None, true, at(1000)), Judged::MadeUp);

@@ -5,7 +5,7 @@
 
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
-use crate::release::{HeldBy, History, Hold, Release, Revisions, Status, Summary};
+use crate::release::{HeldBy, History, Hold, Release, Status, Summary};
 
 impl Subject<'_> {
     /// Makes a new revision of an earlier one, and holds it.
@@ -21,7 +21,9 @@ impl Subject<'_> {
             return Err(ReconcileError::NoSuchRevision { release: self.release.clone(), wanted: to, known });
         };
         let hold = self.hold(to, failed, wish, history);
-        if Revisions::of(history).standing().is_some_and(|standing| standing.revision == to) {
+        let is_there =
+            history.latest().is_some_and(|latest| latest.revision == to && latest.status == Status::Deployed);
+        if is_there {
             return self.pin(target, hold).await;
         }
         let mut own = self.own(target.digest().unwrap_or_default().to_owned());

@@ -67,8 +67,11 @@ impl Subject<'_> {
             fill_in(&mut own.objects, applied);
             let counts = category.counts_as_failure()
                 && (self.wishes.on_failure == OnFailure::Rollback || !category.may_be_cured());
-            let before = own.trouble.as_ref().map_or(0, |trouble| trouble.attempts);
+            let asked = self.asked();
+            let before = own.trouble.as_ref().filter(|trouble| trouble.asked == asked);
+            let before = before.map_or(0, |trouble| trouble.attempts);
             own.trouble = Some(Trouble {
+                asked,
                 attempts: before + u32::from(counts),
                 reason: category.as_str().to_owned(),
                 message: error.to_string().chars().take(LONGEST).collect(),
@@ -113,7 +116,7 @@ impl Subject<'_> {
     /// Removes revisions that are too old.
     async fn expire(&self, history: &History) -> Result<(), ReconcileError> {
         for revision in history.expired(self.wishes.max_history) {
-            // What still says deployed is superseded first, or the watch would miss it.
+            // What still says deployed goes when the new one is there.
             if history.get(revision).is_none_or(|release| release.status != Status::Deployed) {
                 self.store.delete(&self.namespace, &self.release, revision).await?;
             }
@@ -123,7 +126,12 @@ impl Subject<'_> {
 
     /// Puts right what revisions before the deployed one say of themselves.
     pub(super) async fn tidy(&self, history: &History) -> Result<(), ReconcileError> {
+        let expired = history.expired(self.wishes.max_history);
         for revision in history.leftovers() {
+            if expired.contains(&revision) {
+                self.store.delete(&self.namespace, &self.release, revision).await?;
+                continue;
+            }
             let Some(old) = history.get(revision) else { continue };
             let put_right = match old.status {
                 Status::Deployed => old.with_status(Status::Superseded, &old.description),

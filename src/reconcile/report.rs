@@ -81,7 +81,8 @@ impl Subject<'_> {
                 let hold = standing.hold()?;
                 Some((hold.by, format!("Revision {} stays: {}", standing.revision, held_sentence(hold))))
             }),
-            objects,
+            // What a record that went held is needed to make it anew.
+            objects: (standing.is_some() || self.told_revision().is_none()).then_some(objects),
             kept: own.map_or(&[], |own| &own.kept),
             adopted: all.iter().filter(|applied| applied.is_adopted).map(|applied| applied.id.to_string()).collect(),
             contested: self.contested(own),
@@ -134,6 +135,7 @@ impl Subject<'_> {
         told("revision").and_then(Value::as_u64) == Some(revision.into())
             && told("name").and_then(Value::as_str) == Some(&self.release)
             && told("manifest").is_some()
+            && told("digest").is_some()
             && self.conditions().any(|condition| condition["type"] == "Deployed" && condition["status"] == "True")
     }
 

@@ -14,7 +14,7 @@ use crate::children::Look;
 use crate::discovery::Kinds;
 use crate::manifest::{self, Hook, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
-use crate::plan::{self, Plan, Target};
+use crate::plan::{self, Plan};
 use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
@@ -104,7 +104,7 @@ impl Subject<'_> {
         let before = plan::before(history, &self.namespace, &kinds);
         let target = self.target(draft.chart_name());
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
-        self.settle(&mut plan, history, &target, &kinds);
+        self.settle(&mut plan, history, &kinds);
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
@@ -160,12 +160,13 @@ impl Subject<'_> {
     }
 
     /// Finds what the deployed revision has put into the cluster just so, and what nobody changed since.
-    fn settle(&self, plan: &mut Plan, history: &History, target: &Target<'_>, kinds: &Kinds) {
+    fn settle(&self, plan: &mut Plan, history: &History, kinds: &Kinds) {
         let Some(latest) = history.latest().filter(|latest| latest.status == Status::Deployed) else { return };
         let is_marked = |own: &&Own| self.context.watch.watch_dependents && own.owner.uid == self.owner.uid;
         let Some(own) = latest.own.as_ref().filter(is_marked) else { return };
         // A manifest that cannot be read any more settles nothing.
-        let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, target, kinds))
+        let target = self.target(latest.chart_name());
+        let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, &target, kinds))
         else {
             return;
         };

@@ -21,6 +21,7 @@ use crate::controller::resources::Resources;
 use crate::course::{Refusal, Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
+use crate::drift;
 use crate::manifest::{self, Rendered};
 use crate::plan::{Owner, Target};
 use crate::queue::{Turn, Urgency};
@@ -33,7 +34,7 @@ use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
 use crate::watches::{OnFailure, Watch};
-use crate::wishes::{RollbackTo, Wishes};
+use crate::wishes::{self, RollbackTo, Wishes};
 
 /// The name under which the custom resource itself is written.
 pub const CR_MANAGER: &str = "chartwright";
@@ -126,12 +127,18 @@ impl<'a> Subject<'a> {
                 RollbackTo::Revision(revision) => Request::Revision(revision),
             },
             retries: self.wishes.retries,
+            asked: self.asked(),
             rolls_back: self.wishes.on_failure == OnFailure::Rollback,
             is_new: self.is_new(),
             was_deployed: self.told_revision().is_some(),
             was_ours: self.contents() != Contents::default(),
             now: Timestamp::now(),
         }
+    }
+
+    /// Stands for the annotations that others put on the custom resource.
+    pub fn asked(&self) -> drift::Hash {
+        wishes::asked(self.cr.annotations())
     }
 
     /// The revision that the status says is deployed.

@@ -153,7 +153,7 @@ impl Subject<'_> {
             deployed: None,
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
             held: None,
-            objects: &[],
+            objects: None,
             kept: &[],
             adopted: vec![],
             contested: vec![],

@@ -38,6 +38,11 @@ impl History {
         self.iter().rev().find(|release| release.status == Status::Deployed)
     }
 
+    /// Whether this revision is the latest, and deployed.
+    pub fn stands(&self, revision: u32) -> bool {
+        self.latest().is_some_and(|latest| latest.revision == revision && latest.status == Status::Deployed)
+    }
+
     /// The newest revision below another that was deployed once and came from another input.
     pub fn good_before(&self, revision: u32, digest: &str) -> Option<&Release> {
         self.iter().rev().find(|release| {

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::gzip::{self, GzipError};
-use crate::drift::Mark;
+use crate::drift::{Hash, Mark};
 use crate::object::ObjectId;
 
 /// The format that this version writes, and the newest that it reads.
@@ -143,6 +143,9 @@ pub struct Trouble {
     /// A category of errors, in words.
     pub reason: String,
     pub message: String,
+    /// What the custom resource's annotations were: others ask for another try.
+    #[serde(default)]
+    pub asked: Hash,
     /// It was applied, but did not become ready in time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_late: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Project, control_plane, proxy, until_within};
+use super::{Project, control_plane, gate, proxy, until_within};
 
 /// A running operator. It ends with the test; when the test fails, its log is printed.
 pub struct Operator {
@@ -21,7 +21,8 @@ pub struct Launch<'a> {
     pub(super) args: Vec<&'static str>,
     pub(super) groups: Vec<&'static str>,
     pub(super) env: Vec<(&'static str, &'static str)>,
-    pub(super) proxy: Option<String>,
+    /// Another way to the API server.
+    pub(super) server: Option<String>,
 }
 
 impl Launch<'_> {
@@ -45,7 +46,12 @@ impl Launch<'_> {
 
     /// Reaches the API server by a connection that can be broken.
     pub fn through(self, proxy: &proxy::Proxy) -> Self {
-        Launch { proxy: Some(proxy.address.clone()), ..self }
+        Launch { server: Some(format!("https://{}", proxy.address)), ..self }
+    }
+
+    /// Reaches the API server by a gate that can kill it.
+    pub fn before(self, gate: &gate::Gate) -> Self {
+        Launch { server: Some(format!("http://{}", gate.address)), ..self }
     }
 
     pub fn start(self) -> Operator {
@@ -76,8 +82,8 @@ impl Launch<'_> {
         let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
         let user = &mut config["users"][0]["user"];
         (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
-        if let Some(address) = &self.proxy {
-            config["clusters"][0]["cluster"]["server"] = format!("https://{address}").into();
+        if let Some(server) = &self.server {
+            config["clusters"][0]["cluster"]["server"] = server.as_str().into();
         }
         let path = self.project.dir().join("kubeconfig");
         std::fs::write(&path, config.to_string()).expect("a file");

@@ -1,0 +1,154 @@
+//! Records that went, that cannot be read, or that are too large never cost an object.
+
+use std::time::Duration;
+
+use chartwright::calls::Calls;
+use chartwright::release::{Status, Store};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Project, config, stays, until, until_within};
+
+const RANDOM: &str =
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: random}\nstringData: {password: '{{ randAlphaNum 12 }}'}\n";
+
+async fn project() -> Project {
+    let project = Project::of_objects().await;
+    project.template("random.yaml", RANDOM);
+    project
+}
+
+async fn password(project: &Project) -> Value {
+    project.get("v1", "Secret", "random").await.unwrap().data["data"]["password"].clone()
+}
+
+async fn revisions(project: &Project) -> Vec<(u32, Status)> {
+    let history = Store::new(Calls::new(project.client.clone())).history(&project.namespace, "web").await.unwrap();
+    history.iter().map(|release| (release.revision, release.status)).collect()
+}
+
+async fn lose_records(project: &Project) {
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    let ours = ListParams::default().labels("owner=helm,name=web");
+    secrets.delete_collection(&DeleteParams::default(), &ours).await.unwrap();
+}
+
+fn workload() -> Value {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+        "replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": {
+        "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [
+            {"name": "app", "image": "one", "env": [{"name": "A", "value": "1"}], "ports": [{"containerPort": 80}]}]}}}})
+}
+
+#[tokio::test]
+async fn lost_records_are_made_anew_from_the_objects_without_a_render() {
+    for runs in [true, false] {
+        let project = project().await;
+        let mut operator = Some(project.run());
+        for colour in ["blue", "green"] {
+            project.apply("web", json!({"objects": [config("web", colour), config("other", "x"), workload()]})).await;
+            project.deployed("web").await;
+            project.condition("web", "Ready", "True").await;
+        }
+        let before =
+            (password(&project).await, project.get("apps/v1", "Deployment", "web").await.unwrap().metadata.generation);
+        if !runs {
+            operator = None;
+        }
+        lose_records(&project).await;
+        let _operator = operator.take().unwrap_or_else(|| project.run());
+        until("it is recorded again", async || (revisions(&project).await == [(2, Status::Deployed)]).then_some(()))
+            .await;
+        let told = until("it is told", async || project.events("web", "RecordRebuilt").await.pop()).await;
+        assert!(told.1.contains("made anew from the 4 objects"), "{told:?}");
+        let after =
+            (password(&project).await, project.get("apps/v1", "Deployment", "web").await.unwrap().metadata.generation);
+        assert_eq!(after, before, "nothing was rendered");
+        for helm in ["helm3", "helm4"] {
+            let manifest = project.helm(helm, &["get", "manifest", "web"]);
+            assert!(manifest.contains("colour: green") && !manifest.contains("chartwright.dev"), "{manifest}");
+        }
+        stays(Duration::from_secs(2), "it rests", async || {
+            (revisions(&project).await, project.crs().get("web").await.unwrap().resource_version())
+        })
+        .await;
+        // It serves as any other: what the next revision lacks goes.
+        project.apply("web", json!({"objects": [config("web", "black"), workload()]})).await;
+        project.deployed("web").await;
+        until("it is pruned", async || project.get("v1", "ConfigMap", "other").await.is_none().then_some(())).await;
+        assert_eq!(revisions(&project).await, [(2, Status::Superseded), (3, Status::Deployed)]);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_anew_is_not_touched_until_somebody_allows_it() {
+    let project = project().await;
+    let operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue"), config("other", "x")]})).await;
+    project.condition("web", "Ready", "True").await;
+    let before = password(&project).await;
+    drop(operator);
+    lose_records(&project).await;
+    project.configs().delete("other", &DeleteParams::default()).await.unwrap();
+    let _operator = project.run();
+    let told = project.not_ready("web", "RecordLost").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("other is gone too") && message.contains("chartwright.dev/adopt"), "{message}");
+    assert_eq!(password(&project).await, before);
+    assert!(project.get("v1", "ConfigMap", "other").await.is_none());
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    project.condition("web", "Ready", "True").await;
+    assert!(project.get("v1", "ConfigMap", "other").await.is_some());
+}
+
+#[tokio::test]
+async fn what_helm_uninstalled_comes_back_and_the_claims_left_behind_are_named() {
+    let claims = json!([{"metadata": {"name": "data"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]);
+    let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": {
+        "serviceName": "db", "replicas": 1, "selector": {"matchLabels": {"app": "db"}}, "volumeClaimTemplates": claims,
+        "template": {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "db", "image": "one"}]}}}});
+    for (helm, more) in [("helm3", &[][..]), ("helm4", &[]), ("helm4", &["--keep-history"])] {
+        let project = Project::of_objects().await;
+        let _operator = project.run();
+        project.apply("web", json!({"objects": [config("web", "blue"), set]})).await;
+        project.condition("web", "Ready", "True").await;
+        let claim = project.get("v1", "PersistentVolumeClaim", "data-db-0").await.unwrap().uid();
+        let old = project.get("v1", "ConfigMap", "web").await.unwrap().uid();
+        project.helm(helm, &[&["uninstall", "web"], more].concat());
+        let told = until_within(Duration::from_secs(10), "it is told", async || {
+            project.events("web", "Uninstalled").await.pop()
+        })
+        .await;
+        assert!(told.1.contains("installed again") && told.1.contains("data-db-0"), "{told:?}");
+        until("it is there again", async || project.get("v1", "ConfigMap", "web").await.filter(|it| it.uid() != old))
+            .await;
+        project.condition("web", "Ready", "True").await;
+        assert_eq!(project.get("v1", "PersistentVolumeClaim", "data-db-0").await.unwrap().uid(), claim);
+        let expected = if more.is_empty() { 1 } else { 2 };
+        until("it is recorded", async || {
+            (revisions(&project).await.last() == Some(&(expected, Status::Deployed))).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_would_be_too_large_is_told_and_nothing_is_half_written() {
+    let project = Project::of_objects().await;
+    let bulk = "{{ range $i := until (int .Values.bulk) }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'bulk-{{ $i }}'}\ndata:\n  a: {{ randBytes 300000 }}\n{{ end }}";
+    project.template("bulk.yaml", bulk);
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")], "bulk": 1})).await;
+    project.condition("web", "Ready", "True").await;
+    project.apply("web", json!({"objects": [config("web", "green")], "bulk": 4})).await;
+    let told = project.not_ready("web", "InvalidManifest").await;
+    assert!(told["message"].as_str().unwrap().contains("and a Secret holds 1048576"), "{told}");
+    assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "blue");
+    assert!(project.get("v1", "ConfigMap", "bulk-1").await.is_none());
+    assert_eq!(revisions(&project).await, [(1, Status::Deployed)]);
+    project.apply("web", json!({"objects": [config("web", "black")], "bulk": 0})).await;
+    project.deployed("web").await;
+    project.condition("web", "Ready", "True").await;
+}

@@ -1,0 +1,244 @@
+//! A gate before the API server that kills an operator at one of its calls.
+//!
+//! ```text
+//! operator ── http ──▶ gate ── https, as administrator ──▶ API server
+//!                       │ the n-th call: not forwarded, or done and not answered
+//!                       └──▶ SIGKILL, and nothing passes any more
+//! ```
+//! The operator's own name goes through as a header. Watches are neither counted nor cut: they ask for nothing and change
+//! nothing.
+
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use http::{Request, response};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::{Operator, until};
+use wire::Connection;
+
+/// When an operator is killed, seen from the API server.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum When {
+    /// The call never gets there.
+    Before,
+    /// It was done, and nobody hears the answer.
+    After,
+}
+
+pub struct Gate {
+    pub address: String,
+    keeper: Arc<Keeper>,
+}
+
+/// What all connections share.
+struct Keeper {
+    client: Client,
+    log: Mutex<Log>,
+    /// True once nothing passes any more.
+    is_over: watch::Sender<bool>,
+}
+
+struct Log {
+    /// Since the gate was armed, as `<method> <path>`.
+    calls: Vec<String>,
+    watches: Vec<String>,
+    under_way: usize,
+    last: Instant,
+    cut: Option<Cut>,
+    /// The call has come at which it ends. Whatever follows waits for ever.
+    is_closed: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Cut {
+    process: Pid,
+    at: usize,
+    when: When,
+}
+
+/// What becomes of a call.
+enum Verdict {
+    Pass,
+    Last(Cut),
+    Never,
+}
+
+impl Gate {
+    pub async fn start(client: Client) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let log =
+            Log { calls: vec![], watches: vec![], under_way: 0, last: Instant::now(), cut: None, is_closed: false };
+        let keeper = Arc::new(Keeper { client, log: Mutex::new(log), is_over: watch::Sender::new(false) });
+        let mut is_over = keeper.is_over.subscribe();
+        let shared = keeper.clone();
+        tokio::spawn(async move {
+            let serve = async {
+                while let Ok((stream, _)) = listener.accept().await {
+                    tokio::spawn(shared.clone().serve(stream));
+                }
+            };
+            tokio::select! {
+                () = serve => {}
+                _ = is_over.wait_for(|over| *over) => {}
+            }
+        });
+        Gate { address, keeper }
+    }
+
+    /// From now on calls are counted, and the operator does not survive this one.
+    pub fn arm(&self, operator: &Operator, at: usize, when: When) {
+        let process = Pid::from_raw(operator.id().cast_signed()).expect("a process");
+        let mut log = self.keeper.log();
+        log.calls.clear();
+        log.cut = Some(Cut { process, at, when });
+    }
+
+    pub fn has_killed(&self) -> bool {
+        *self.keeper.is_over.borrow()
+    }
+
+    /// The calls since it was armed. The last one is where it ended, if it did.
+    pub fn calls(&self) -> Vec<String> {
+        self.keeper.log().calls.clone()
+    }
+
+    /// Whether nothing was asked for a while.
+    pub fn is_calm(&self, while_: Duration) -> bool {
+        let log = self.keeper.log();
+        log.under_way == 0 && log.last.elapsed() >= while_
+    }
+
+    /// Waits until the API server has done all that reached it.
+    pub async fn empty(&self) {
+        until("all calls are done", async || (self.keeper.log().under_way == 0).then_some(())).await;
+    }
+
+    /// Waits until somebody watches objects of this plural name.
+    pub async fn watches(&self, plural: &str) {
+        let is_meant = |path: &String| path.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")));
+        until(&format!("{plural} are watched"), async || self.keeper.log().watches.iter().any(is_meant).then_some(()))
+            .await;
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.keeper.is_over.send_replace(true);
+    }
+}
+
+impl Keeper {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().expect("nobody panics with the log in hand")
+    }
+
+    /// One connection, until one of its ends goes.
+    async fn serve(self: Arc<Self>, stream: TcpStream) {
+        let mut is_over = self.is_over.subscribe();
+        let mut connection = Connection::new(stream);
+        loop {
+            let request = tokio::select! {
+                request = connection.request() => request,
+                _ = is_over.wait_for(|over| *over) => return,
+            };
+            let Some(request) = request else { return };
+            // Not interrupted: what has reached the API server is finished there, whoever hears of it.
+            let answered = match is_watch(&request) {
+                true => self.watch(request, &mut connection).await,
+                false => self.call(request, &mut connection).await,
+            };
+            if answered.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn watch(&self, request: Request<Body>, connection: &mut Connection) -> Option<()> {
+        let mut is_over = self.is_over.subscribe();
+        if self.log().is_closed {
+            let _ = is_over.wait_for(|over| *over).await;
+            return None;
+        }
+        let path = request.uri().to_string();
+        let (head, mut body) = self.client.send(request).await.ok()?.into_parts();
+        connection.head(&head, None).await?;
+        self.log().watches.push(path);
+        loop {
+            let frame = tokio::select! {
+                frame = body.frame() => frame,
+                // An operator that went does not end an idle watch.
+                _ = is_over.wait_for(|over| *over) => return None,
+            };
+            let Some(frame) = frame else { return connection.last_chunk().await };
+            connection.chunk(&frame.ok()?.into_data().ok()?).await?;
+        }
+    }
+
+    async fn call(&self, request: Request<Body>, connection: &mut Connection) -> Option<()> {
+        match self.judge(format!("{} {}", request.method(), request.uri())) {
+            Verdict::Pass => {
+                let (head, body) = self.forward(request).await?;
+                connection.head(&head, Some(body.len())).await?;
+                connection.body(&body).await
+            }
+            Verdict::Last(cut) => {
+                if cut.when == When::After {
+                    self.forward(request).await;
+                }
+                // It may have ended by itself.
+                let _ = kill_process(cut.process, Signal::KILL);
+                self.is_over.send_replace(true);
+                None
+            }
+            Verdict::Never => {
+                let _ = self.is_over.subscribe().wait_for(|over| *over).await;
+                None
+            }
+        }
+    }
+
+    fn judge(&self, call: String) -> Verdict {
+        let mut log = self.log();
+        if log.is_closed {
+            return Verdict::Never;
+        }
+        log.last = Instant::now();
+        log.calls.push(call);
+        match log.cut.filter(|cut| cut.at == log.calls.len()) {
+            Some(cut) => {
+                log.is_closed = true;
+                Verdict::Last(cut)
+            }
+            None => Verdict::Pass,
+        }
+    }
+
+    async fn forward(&self, request: Request<Body>) -> Option<(response::Parts, Vec<u8>)> {
+        self.log().under_way += 1;
+        let answer = self.whole_answer(request).await;
+        let mut log = self.log();
+        log.under_way -= 1;
+        log.last = Instant::now();
+        answer.inspect_err(|error| eprintln!("the gate cannot forward a call: {error}")).ok()
+    }
+
+    async fn whole_answer(&self, request: Request<Body>) -> Result<(response::Parts, Vec<u8>), kube::Error> {
+        let (head, body) = self.client.send(request).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok((head, body.to_vec()))
+    }
+}
+
+fn is_watch(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
+}

@@ -1,0 +1,30 @@
+//! Many projects that share a kind. A CRD of its own for each would take a second, and everybody would look at it.
+
+use super::{Project, create_namespace, unique};
+
+/// On a custom resource: the namespace of the project whose operator serves it.
+const SERVED_IN: &str = "served-in";
+
+impl Project {
+    /// A project of the same kind and with the same chart, in a namespace of its own. Its operator serves only custom
+    /// resources that are its own, see [`Project::serve`].
+    pub async fn sibling(&self) -> Project {
+        let namespace = format!("test-{}", unique());
+        create_namespace(&self.client, &namespace).await;
+        let project = Project {
+            client: self.client.clone(),
+            resource: self.resource.clone(),
+            scope: self.scope,
+            dir: tempfile::tempdir().expect("a directory"),
+            namespace,
+        };
+        super::copy_dir(&self.dir().join("charts"), &project.dir().join("charts"));
+        project.watch_with(&format!("selector:\n  matchLabels: {{{SERVED_IN}: {}}}", project.namespace));
+        project
+    }
+
+    /// Makes a custom resource known to the project's operator.
+    pub async fn serve(&self, name: &str) {
+        self.label(name, SERVED_IN, &self.namespace).await;
+    }
+}
