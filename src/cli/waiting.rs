@@ -37,26 +37,35 @@ impl Patience {
         let (begun, is_watched) = (Instant::now(), std::io::stderr().is_terminal());
         let mut told = String::new();
         loop {
-            let status = found.again(session).await?.cr.status().unwrap_or_default();
-            let history = session.history(found).await?;
-            if let Some(answer) = look(&status, &history) {
+            // What the API server does not answer now it may answer in a moment.
+            let seen = seen(session, found).await;
+            if let Some(answer) = seen.as_ref().ok().and_then(|(status, history)| look(status, history)) {
                 return Ok(answer);
             }
-            let progress = progress(&history);
-            if is_watched && progress != told {
-                eprintln!("{progress}");
-                told = progress;
-            }
             if begun.elapsed() >= self.timeout {
+                seen?;
                 let seconds = self.timeout.as_secs();
                 bail!(
                     "the operator did not answer within {seconds} s; does it run? The wish stays on the {}",
                     found.shown()
                 );
             }
+            if let Ok((_, history)) = &seen
+                && is_watched
+                && progress(history) != told
+            {
+                told = progress(history);
+                eprintln!("{told}");
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }
+}
+
+/// What the custom resource and the records say now.
+async fn seen(session: &Session, found: &Found) -> anyhow::Result<(Value, History)> {
+    let status = found.again(session).await?.cr.status().unwrap_or_default();
+    Ok((status, session.history(found).await?))
 }
 
 fn progress(history: &History) -> String {

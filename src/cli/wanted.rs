@@ -16,7 +16,7 @@ use crate::error::sentence;
 use crate::object::Object;
 use crate::preview::Scene;
 use crate::render::Helm;
-use crate::watches::{self, Watch};
+use crate::watches::{self, Watch, Watches};
 use crate::yaml;
 
 #[derive(Debug, clap::Args)]
@@ -65,7 +65,9 @@ impl Wanted {
         };
         let here = std::env::current_dir().context("cannot find the working directory")?;
         let helm = Helm::find(self.project.helm.as_deref()).await?;
-        let watches = watches::load(&self.project.watches_file, &here, &helm).await?.entries;
+        let Watches { entries: watches, warnings } = watches::load(&self.project.watches_file, &here, &helm).await?;
+        // An override that reads the environment may read another here than the operator does.
+        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
         let session = self.access.connect().await?;
         let kinds = Cache::new(session.calls.clone()).await?;
         let (watch, cr, found) = match (named, file) {
