@@ -214,7 +214,7 @@ mod tests {
         let kinds = kinds();
         assert_eq!(
             find("nginks", &kinds).unwrap_err().to_string(),
-            "the cluster knows no kind \"nginks\"; did you mean nginx?"
+            "the cluster knows no kind \"nginks\"; did you mean Nginx?"
         );
         assert_eq!(find("deployment", &kinds).unwrap_err().to_string(), "the cluster knows no kind \"deployment\"");
     }
