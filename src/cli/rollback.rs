@@ -242,6 +242,7 @@ mod tests {
                 reason: String::new(),
                 message: message.to_owned(),
                 is_late: false,
+                asked: Default::default(),
             });
             let own = Own { hold: Some(hold), trouble, ..Own::default() };
             History::new(vec![Release { revision: 3, status, own: Some(own), ..release() }])
