@@ -32,6 +32,7 @@
 //! | [`health`] | is an object ready, and if not, why |
 //! | [`status`] | what the custom resource says about itself |
 //! | [`custom_resource`] | a custom resource as it is watched |
+//! | [`identity`] | who it is, and what its release is called |
 //! | [`reconcile`] | the story |
 //! | [`preview`] | what the next reconcile would do, without doing it |
 //! | [`queue`] | which resource comes next |
@@ -68,6 +69,7 @@ pub mod discovery;
 pub mod drift;
 pub mod error;
 pub mod health;
+pub mod identity;
 pub mod listeners;
 pub mod manifest;
 pub mod names;

@@ -19,27 +19,21 @@ pub mod hidden;
 pub mod others;
 pub mod unified;
 
-use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
-use serde_json::Value;
-
-use crate::applyset::Contents;
 use crate::calls::Calls;
-use crate::course::{self, Course, Refusal, Request, Situation, Taking};
+use crate::course::{self, Course, Refusal, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
+use crate::identity::Identity;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
-use crate::plan::{self, Owner, Plan, PlanError, Target};
+use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::reconcile::{Taken, is_same_input};
-use crate::release::digest::Parts;
-use crate::release::{self, Applied, History, Own, OwnerMark, Release, Revisions, Store, StoreError};
+use crate::release::{Applied, History, Own, Release, Revisions, Store, StoreError};
 use crate::render::{self, Helm, RenderError};
 use crate::values::{Values, ValuesError};
-use crate::watches::{OnFailure, Watch};
-use crate::wishes::{self, RollbackTo, Wishes};
+use crate::watches::Watch;
 
 /// Stands for the UID of a custom resource that is not in the cluster yet.
 pub const UNKNOWN_UID: &str = "unknown-until-it-is-made";
@@ -56,10 +50,7 @@ pub struct Scene<'a> {
 
 /// The next step of a release.
 pub struct Preview {
-    pub owner: Owner,
-    pub release: String,
-    pub namespace: String,
-    pub wishes: Wishes,
+    pub identity: Identity,
     pub history: History,
     pub course: Course,
     pub manner: Manner,
@@ -117,30 +108,31 @@ impl Preview {
         if cr.metadata.deletion_timestamp.is_some() {
             return Err(PreviewError::Leaving);
         }
-        let who = Who::of(cr, scene);
-        let history = Store::new(scene.calls.clone()).history(&who.namespace, &who.release).await?;
+        let mut identity = Identity::of(cr, scene.watch, scene.namespace);
+        if identity.owner.uid.is_empty() {
+            identity.owner.uid = UNKNOWN_UID.to_owned();
+        }
+        let store = Store::new(scene.calls.clone());
+        let history = store.history(&identity.namespace, &identity.release).await?;
         let spec = cr.spec().map_err(PreviewError::Spec)?;
         let values = Values::new(spec.as_ref(), &scene.watch.overrides)?;
-        let digest = who.digest(scene, &values);
-        let owner = who.owner_mark();
-        let situation = who.situation(cr, &owner, &digest, scene);
+        let digest = identity.digest(&scene.watch.chart, &values);
+        let owner = identity.owner_mark();
+        let situation = identity.situation(cr, &owner, &digest, &scene.watch.chart.name);
         let course = course::decide(&Revisions::of(&history), Some(&history), &situation);
-        let route = route(&course, &history, &format!("{}/{}", who.namespace, who.release), |taking| {
-            who.after_taking(taking, cr, &history, &situation, is_same(&history, &values, scene))
+        let release = format!("{}/{}", identity.namespace, identity.release);
+        let route = route(&course, &history, &release, |taking| {
+            let own = identity.own(String::new());
+            let is_observed = identity.is_observed(cr);
+            after_taking(taking, own, is_observed, &history, &situation, is_same(&history, &values, scene))
         })?;
-        let (plan, chart, before, manner) = who.planned(route, &history, &values, scene).await?;
-        let Who { owner, release, namespace, wishes } = who;
-        Ok(Preview { owner, release, namespace, wishes, history, course, manner, chart, before, plan })
+        let drafter = Drafter { identity: &identity, history: &history, values: &values, scene };
+        let (plan, chart, before, manner) = drafter.planned(route).await?;
+        Ok(Preview { identity, history, course, manner, chart, before, plan })
     }
 
-    pub fn target<'a>(&'a self, scene: &Scene<'_>) -> Target<'a> {
-        Target {
-            release: &self.release,
-            namespace: &self.namespace,
-            chart: &self.chart,
-            owner: &self.owner,
-            allow_empty: scene.watch.allow_empty,
-        }
+    pub fn target(&self) -> Target<'_> {
+        self.identity.target(&self.chart)
     }
 }
 
@@ -148,121 +140,36 @@ fn is_same(history: &History, values: &Values, scene: &Scene<'_>) -> bool {
     history.latest().is_some_and(|latest| is_same_input(latest, &scene.watch.chart, values))
 }
 
-/// A custom resource and what its release is called.
-struct Who {
-    owner: Owner,
-    release: String,
-    namespace: String,
-    wishes: Wishes,
+/// The course after a revision was taken over, by what would be recorded of it. `fresh` is our part of a new record.
+fn after_taking(
+    taking: Taking,
+    fresh: Own,
+    is_observed: bool,
+    history: &History,
+    situation: &Situation<'_>,
+    is_same_input: bool,
+) -> Course {
+    let Some(latest) = history.latest() else { return Course::Deploy };
+    let taken = Taken { taking, latest, history, wanted: situation.wanted, is_observed };
+    let own = taken.own(fresh, is_same_input);
+    let history = history.clone().with(Release { own: Some(own), ..latest.clone() });
+    course::decide(&Revisions::of(&history), Some(&history), situation)
 }
 
-impl Who {
-    fn of(cr: &CustomResource, scene: &Scene<'_>) -> Self {
-        let owner = Owner {
-            gvk: scene.watch.gvk.clone(),
-            namespace: cr.namespace(),
-            name: cr.name_any(),
-            uid: cr.metadata.uid.clone().unwrap_or_else(|| UNKNOWN_UID.to_owned()),
-        };
-        let fallback = scene.watch.release_namespace.as_deref().unwrap_or(scene.namespace);
-        let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.to_owned());
-        let status = cr.status().unwrap_or_default();
-        let told = status.pointer("/deployedRelease/name").and_then(Value::as_str).filter(|name| !name.is_empty());
-        let release = match told {
-            Some(name) => name.to_owned(),
-            None => scene.watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
-        };
-        let wishes = Wishes::of(|key| cr.annotations().get(key).map(String::as_str), scene.watch);
-        Who { owner, release, namespace, wishes }
-    }
+/// Makes the plan.
+struct Drafter<'a> {
+    identity: &'a Identity,
+    history: &'a History,
+    values: &'a Values,
+    scene: &'a Scene<'a>,
+}
 
-    fn owner_mark(&self) -> OwnerMark {
-        OwnerMark {
-            group: self.owner.gvk.group.clone(),
-            kind: self.owner.gvk.kind.clone(),
-            namespace: self.owner.namespace.clone(),
-            name: self.owner.name.clone(),
-            uid: self.owner.uid.clone(),
-        }
-    }
-
-    fn digest(&self, scene: &Scene<'_>, values: &Values) -> String {
-        release::digest(&Parts {
-            chart: &scene.watch.chart.digest,
-            release: &self.release,
-            namespace: &self.namespace,
-            values: &values.file_json(),
-            options: &[],
-        })
-    }
-
-    fn situation<'a>(
-        &self,
-        cr: &CustomResource,
-        owner: &'a OwnerMark,
-        wanted: &'a str,
-        scene: &Scene<'a>,
-    ) -> Situation<'a> {
-        let status = cr.status().unwrap_or_default();
-        Situation {
-            owner,
-            wanted,
-            chart: &scene.watch.chart.name,
-            request: match self.wishes.rollback_to {
-                RollbackTo::Unset | RollbackTo::Wrong(_) => Request::Nothing,
-                RollbackTo::Spec => Request::Spec,
-                RollbackTo::Revision(revision) => Request::Revision(revision),
-            },
-            retries: self.wishes.retries,
-            asked: wishes::asked(cr.annotations()),
-            rolls_back: self.wishes.on_failure == OnFailure::Rollback,
-            is_new: cr.finalizers().is_empty(),
-            was_deployed: status.pointer("/deployedRelease/revision").is_some_and(Value::is_u64),
-            was_ours: Contents::read(|key| cr.annotations().get(key).cloned()) != Contents::default(),
-            now: Timestamp::now(),
-        }
-    }
-
-    fn target<'a>(&'a self, chart: &'a str, scene: &Scene<'_>) -> Target<'a> {
-        let allow_empty = scene.watch.allow_empty;
-        Target { release: &self.release, namespace: &self.namespace, chart, owner: &self.owner, allow_empty }
-    }
-
-    /// What would be recorded of a revision that is taken over, and the course after that.
-    fn after_taking(
-        &self,
-        taking: Taking,
-        cr: &CustomResource,
-        history: &History,
-        situation: &Situation<'_>,
-        is_same_input: bool,
-    ) -> Course {
-        let Some(latest) = history.latest() else { return Course::Deploy };
-        let status = cr.status().unwrap_or_default();
-        let observed = status["observedGeneration"].as_i64();
-        let is_observed = observed.is_some() && observed == cr.metadata.generation;
-        let taken = Taken { taking, latest, history, wanted: situation.wanted, is_observed };
-        let request = match situation.request {
-            Request::Revision(revision) => Some(revision),
-            _ => None,
-        };
-        let fresh = Own { owner: situation.owner.clone(), request, ..Own::default() };
-        let own = taken.own(fresh, is_same_input);
-        let history = history.clone().with(Release { own: Some(own), ..latest.clone() });
-        course::decide(&Revisions::of(&history), Some(&history), situation)
-    }
-
+impl Drafter<'_> {
     /// The plan, the name of its chart, what was there before, and how it is brought in.
-    async fn planned(
-        &self,
-        route: Route<'_>,
-        history: &History,
-        values: &Values,
-        scene: &Scene<'_>,
-    ) -> Result<(Plan, String, Vec<Applied>, Manner), PreviewError> {
+    async fn planned(&self, route: Route<'_>) -> Result<(Plan, String, Vec<Applied>, Manner), PreviewError> {
         if let Route::Record(record, manner) = route {
             let chart = record.chart_name().to_owned();
-            match self.plan(manifest::read(&record.manifest)?, history, &chart, scene).await {
+            match self.plan(manifest::read(&record.manifest)?, &chart).await {
                 // A record has no crds/: if one of those went, only a render brings it back.
                 Err(PreviewError::Plan(PlanError::UnknownKind { .. })) => {}
                 Err(error) => return Err(error),
@@ -274,37 +181,31 @@ impl Who {
                 }
             }
         }
-        let chart = scene.watch.chart.name.clone();
-        let rendered = self.render(values, history.deployed().is_some(), scene).await?;
-        let (plan, before) = self.plan(rendered, history, &chart, scene).await?;
+        let chart = self.scene.watch.chart.name.clone();
+        let rendered = self.render().await?;
+        let (plan, before) = self.plan(rendered, &chart).await?;
         Ok((plan, chart, before, Manner::Rollout { is_lenient: false }))
     }
 
-    async fn plan(
-        &self,
-        rendered: Rendered,
-        history: &History,
-        chart: &str,
-        scene: &Scene<'_>,
-    ) -> Result<(Plan, Vec<Applied>), PreviewError> {
+    async fn plan(&self, rendered: Rendered, chart: &str) -> Result<(Plan, Vec<Applied>), PreviewError> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
-        let kinds = scene.kinds.kinds_with(&wanted).await?;
-        let before = plan::before(history, &self.namespace, &kinds);
-        Ok((plan::plan(rendered, &before, &self.target(chart, scene), &kinds)?, before))
+        let kinds = self.scene.kinds.kinds_with(&wanted).await?;
+        let before = plan::before(self.history, &self.identity.namespace, &kinds);
+        Ok((plan::plan(rendered, &before, &self.identity.target(chart), &kinds)?, before))
     }
 
-    async fn render(&self, values: &Values, is_upgrade: bool, scene: &Scene<'_>) -> Result<Rendered, PreviewError> {
-        let kinds = scene.kinds.for_render().await?;
+    async fn render(&self) -> Result<Rendered, PreviewError> {
+        let kinds = self.scene.kinds.for_render().await?;
         let request = render::Request {
-            chart: &scene.watch.chart,
-            release: &self.release,
-            namespace: &self.namespace,
-            values,
+            chart: &self.scene.watch.chart,
+            release: &self.identity.release,
+            namespace: &self.identity.namespace,
+            values: self.values,
             capabilities: &kinds.capabilities,
-            is_upgrade,
+            is_upgrade: self.history.deployed().is_some(),
             is_patient: false,
         };
-        let text = scene.helm.template(&request).await?;
+        let text = self.scene.helm.template(&request).await?;
         Ok(manifest::read(&text)?)
     }
 }

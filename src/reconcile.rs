@@ -46,7 +46,7 @@ use crate::values::ValuesError;
 use recover::Recovered;
 
 pub use memory::Memory;
-pub use subject::{Context, FINALIZER, Subject, Wish};
+pub use subject::{Context, Subject, Wish};
 pub use takeover::{Taken, is_same_input};
 
 /// What to do after a reconcile that went well.

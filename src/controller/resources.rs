@@ -11,8 +11,8 @@ use kube::runtime::watcher::Event;
 use crate::applyset;
 use crate::children::version;
 use crate::custom_resource::{CustomResource, Place};
+use crate::identity::FINALIZER;
 use crate::queue::Urgency;
-use crate::reconcile::FINALIZER;
 
 /// What a watch's event means.
 #[derive(Debug, PartialEq, Eq)]

@@ -100,8 +100,8 @@ impl Preview {
     pub async fn claims(&self, scene: &Scene<'_>) -> Result<Vec<(ObjectId, Claim)>, PreviewError> {
         let live = self.live(scene).await?;
         let claims = self.plan.ids().filter_map(|id| {
-            let metadata = &live.get(&id.key())?.metadata;
-            let claim = judge(metadata, &self.release, &self.namespace, &self.owner);
+            let (metadata, identity) = (&live.get(&id.key())?.metadata, &self.identity);
+            let claim = judge(metadata, &identity.release, &identity.namespace, &identity.owner);
             Some((id, claim))
         });
         Ok(claims.collect())
@@ -157,7 +157,7 @@ impl Look<'_> {
         if self.preview.manner == Manner::Repair {
             return Ok(Preflight::default());
         }
-        let target = self.preview.target(self.scene);
+        let target = self.preview.target();
         let known = |id: &ObjectId, uid: &str| {
             let live = self.live.get(&id.key()).filter(|live| live.metadata.uid.as_deref() == Some(uid));
             live.is_some_and(|live| {
@@ -168,7 +168,7 @@ impl Look<'_> {
     }
 
     fn allowed(&self) -> Allowed {
-        let Wishes { adopt, replace, .. } = self.preview.wishes;
+        let Wishes { adopt, replace, .. } = self.preview.identity.wishes;
         let leave = matches!(self.preview.manner, Manner::InPlace | Manner::Rollout { is_lenient: true });
         Allowed { adopt, replace: replace && !leave, leave }
     }
@@ -233,7 +233,7 @@ impl Look<'_> {
         if before == after {
             return Ok(None);
         }
-        check_claim(&id, &live.metadata, &self.preview.target(self.scene), self.allowed())?;
+        check_claim(&id, &live.metadata, &self.preview.target(), self.allowed())?;
         Ok(Some(Change::new(id, What::Changed, Some(before), Some(after))))
     }
 
@@ -243,9 +243,9 @@ impl Look<'_> {
         let mut objects: Vec<&Applied> = preview.plan.prune.iter().collect();
         objects.sort_by_key(|applied| order::uninstall_rank(&applied.id.kind).0);
         let rules = Rules {
-            release: &preview.release,
-            namespace: &preview.namespace,
-            owner: &preview.owner,
+            release: &preview.identity.release,
+            namespace: &preview.identity.namespace,
+            owner: &preview.identity.owner,
             occasion: match self.scene.watch.prune {
                 Prune::Safe => Occasion::Upgrade,
                 Prune::All => Occasion::UpgradeAll,

@@ -19,7 +19,6 @@ use crate::preflight::{Allowed, Preflight, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
 use crate::watches::Prune;
-use crate::wishes::RollbackTo;
 
 impl Subject<'_> {
     /// The record of the revision that is about to be made.
@@ -42,15 +41,6 @@ impl Subject<'_> {
             own: Some(self.own(wish.digest.clone())),
             stored: Stored::default(),
         }
-    }
-
-    /// Our part of a new record.
-    pub(super) fn own(&self, digest: String) -> Own {
-        let request = match self.wishes.rollback_to {
-            RollbackTo::Revision(revision) => Some(revision),
-            _ => None,
-        };
-        Own { digest, owner: self.owner_mark(), request, ..Own::default() }
     }
 
     /// A revision once more, as a new one.

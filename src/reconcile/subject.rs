@@ -1,10 +1,10 @@
 //! One custom resource while it is being reconciled: who it is, what its release is called, what it says about itself.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
@@ -18,30 +18,25 @@ use crate::chart::reload::Live;
 use crate::children::Children;
 use crate::claims::Claims;
 use crate::controller::resources::Resources;
-use crate::course::{Refusal, Request, Situation};
+use crate::course::{Refusal, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::drift;
+use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
-use crate::plan::{Owner, Target};
 use crate::queue::{Turn, Urgency};
-use crate::release::digest::Parts;
-use crate::release::{self, History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::lanes::Lanes;
 use crate::render::{self, Helm};
 use crate::scalers::Scalers;
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
-use crate::watches::{OnFailure, Watch};
-use crate::wishes::{self, RollbackTo, Wishes};
+use crate::watches::Watch;
+use crate::wishes;
 
 /// The name under which the custom resource itself is written.
 pub const CR_MANAGER: &str = "chartwright";
-/// operator-sdk's, so that a project can change sides in both directions.
-pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
-pub const OLDER_FINALIZER: &str = "uninstall-helm-release";
-
 /// What a reconcile needs besides the custom resource.
 pub struct Context {
     pub client: Client,
@@ -69,15 +64,19 @@ pub struct Subject<'a> {
     pub cr: &'a CustomResource,
     pub context: &'a Context,
     pub turn: &'a Turn,
-    pub owner: Owner,
-    pub release: String,
-    pub namespace: String,
-    pub wishes: Wishes,
+    identity: Identity,
     pub calls: Calls,
     pub store: Store,
-    /// What it says about itself, without the manifest.
-    status: Option<Value>,
     looked_after: AtomicBool,
+}
+
+/// Who it is concerns every line of a reconcile.
+impl Deref for Subject<'_> {
+    type Target = Identity;
+
+    fn deref(&self) -> &Identity {
+        &self.identity
+    }
 }
 
 /// What a custom resource asks for, as the input of a render.
@@ -89,21 +88,10 @@ pub struct Wish {
 
 impl<'a> Subject<'a> {
     pub fn of(cr: &'a CustomResource, context: &'a Context, turn: &'a Turn) -> Self {
-        let owner = Owner {
-            gvk: context.watch.gvk.clone(),
-            namespace: cr.namespace(),
-            name: cr.name_any(),
-            uid: cr.metadata.uid.clone().unwrap_or_default(),
-        };
-        let fallback = context.watch.release_namespace.as_ref().unwrap_or(&context.default_namespace);
-        let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.clone());
+        let identity = Identity::of(cr, &context.watch, &context.default_namespace);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
-        let wishes = Wishes::of(|key| cr.annotations().get(key).map(String::as_str), &context.watch);
-        let status = cr.status();
-        let release = release_name(&context.watch, &owner, status.as_ref());
-        let looked_after = AtomicBool::new(false);
-        Subject { cr, context, turn, release, namespace, owner, wishes, calls, store, status, looked_after }
+        Subject { cr, context, turn, identity, calls, store, looked_after: AtomicBool::new(false) }
     }
 
     /// Reads the spec. The chart is the one on disk right now.
@@ -117,40 +105,12 @@ impl<'a> Subject<'a> {
 
     /// What decides the course of the release, beside its records.
     pub fn situation<'b>(&self, wish: &'b Wish, owner: &'b OwnerMark) -> Situation<'b> {
-        Situation {
-            owner,
-            wanted: &wish.digest,
-            chart: &wish.chart.name,
-            request: match self.wishes.rollback_to {
-                RollbackTo::Unset | RollbackTo::Wrong(_) => Request::Nothing,
-                RollbackTo::Spec => Request::Spec,
-                RollbackTo::Revision(revision) => Request::Revision(revision),
-            },
-            retries: self.wishes.retries,
-            asked: self.asked(),
-            rolls_back: self.wishes.on_failure == OnFailure::Rollback,
-            is_new: self.is_new(),
-            was_deployed: self.told_revision().is_some(),
-            was_ours: self.contents() != Contents::default(),
-            now: Timestamp::now(),
-        }
+        self.identity.situation(self.cr, owner, &wish.digest, &wish.chart.name)
     }
 
     /// Stands for the annotations that others put on the custom resource.
     pub fn asked(&self) -> drift::Hash {
         wishes::asked(self.cr.annotations())
-    }
-
-    /// The revision that the status says is deployed.
-    pub fn told_revision(&self) -> Option<u32> {
-        let revision = self.status()?.pointer("/deployedRelease/revision")?.as_u64()?;
-        u32::try_from(revision).ok()
-    }
-
-    /// Whether the status speaks of the spec as it is now.
-    pub fn is_observed(&self) -> bool {
-        let observed = self.status().and_then(|status| status["observedGeneration"].as_i64());
-        observed.is_some() && observed == self.cr.metadata.generation
     }
 
     /// Tells which annotations cannot be read.
@@ -170,34 +130,14 @@ impl<'a> Subject<'a> {
         self.looked_after.load(Ordering::Relaxed)
     }
 
-    pub fn target<'b>(&'b self, chart: &'b str) -> Target<'b> {
-        Target {
-            release: &self.release,
-            namespace: &self.namespace,
-            chart,
-            owner: &self.owner,
-            allow_empty: self.context.watch.allow_empty,
-        }
-    }
-
-    pub fn owner_mark(&self) -> OwnerMark {
-        OwnerMark {
-            group: self.owner.gvk.group.clone(),
-            kind: self.owner.gvk.kind.clone(),
-            namespace: self.owner.namespace.clone(),
-            name: self.owner.name.clone(),
-            uid: self.owner.uid.clone(),
-        }
-    }
-
     /// What the watch knows of the release. None where only its records can tell.
     pub fn revisions(&self) -> Option<Revisions> {
         self.context.records.revisions(&self.namespace, &self.release)
     }
 
-    /// Whether nothing was ever deployed for this custom resource: the finalizer comes before the first record.
+    /// Whether nothing was ever deployed for this custom resource.
     pub fn is_new(&self) -> bool {
-        !self.cr.finalizers().iter().any(|finalizer| finalizer == FINALIZER || finalizer == OLDER_FINALIZER)
+        identity::is_new(self.cr)
     }
 
     /// The record of one revision.
@@ -249,16 +189,6 @@ impl<'a> Subject<'a> {
             }
         };
         ReconcileError::NotOurs { release, who }
-    }
-
-    pub fn digest(&self, chart: &Chart, values: &Values) -> String {
-        release::digest(&Parts {
-            chart: &chart.digest,
-            release: &self.release,
-            namespace: &self.namespace,
-            values: &values.file_json(),
-            options: &[],
-        })
     }
 
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
@@ -388,11 +318,11 @@ impl<'a> Subject<'a> {
 
     /// What the custom resource says about itself, without the manifest.
     pub fn status(&self) -> Option<&Value> {
-        self.status.as_ref()
+        self.identity.status.as_ref()
     }
 
     pub fn contents(&self) -> Contents {
-        Contents::read(|key| self.cr.annotations().get(key).cloned())
+        identity::contents(self.cr)
     }
 
     pub fn api(&self) -> Api<CustomResource> {
@@ -401,15 +331,6 @@ impl<'a> Subject<'a> {
             Some(namespace) => Api::namespaced_with(self.context.client.clone(), namespace, resource),
             None => Api::all_with(self.context.client.clone(), resource),
         }
-    }
-}
-
-/// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place.
-fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>) -> String {
-    let told = status.and_then(|status| status.pointer("/deployedRelease/name")?.as_str());
-    match told.filter(|name| !name.is_empty()) {
-        Some(name) => name.to_owned(),
-        None => watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
     }
 }
 

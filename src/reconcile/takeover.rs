@@ -38,7 +38,7 @@ impl Subject<'_> {
     }
 
     fn own_of_taken(&self, taking: Taking, wish: &Wish, history: &History, latest: &Release) -> Own {
-        let taken = Taken { taking, latest, history, wanted: &wish.digest, is_observed: self.is_observed() };
+        let taken = Taken { taking, latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
         taken.own(self.own(String::new()), is_same_input(latest, &wish.chart, &wish.values))
     }
 

@@ -6,10 +6,11 @@ use kube::ResourceExt;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use super::subject::{CR_MANAGER, FINALIZER, OLDER_FINALIZER};
+use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Subject};
 use crate::applyset::Contents;
 use crate::error::Category;
+use crate::identity::{FINALIZER, OLDER_FINALIZER};
 use crate::plan::members;
 use crate::release::{Applied, History};
 use crate::status::{Failure, Report, Stage};

@@ -1,0 +1,152 @@
+//! Who a custom resource is, what its release is called, what it asks for, and what it says about itself.
+//!
+//! Pure, apart from the clock. A reconcile and a preview of it answer these questions here, so that they cannot differ.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use serde_json::Value;
+
+use crate::applyset::Contents;
+use crate::chart::Chart;
+use crate::course::{Request, Situation};
+use crate::custom_resource::CustomResource;
+use crate::plan::{Owner, Target};
+use crate::release::digest::Parts;
+use crate::release::{self, Own, OwnerMark};
+use crate::values::Values;
+use crate::watches::{OnFailure, Watch};
+use crate::wishes::{self, RollbackTo, Wishes};
+
+/// operator-sdk's, so that a project can change sides in both directions.
+pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
+pub const OLDER_FINALIZER: &str = "uninstall-helm-release";
+
+pub struct Identity {
+    pub owner: Owner,
+    pub release: String,
+    /// Where the release lives.
+    pub namespace: String,
+    pub wishes: Wishes,
+    /// What it says about itself, without the manifest.
+    pub status: Option<Value>,
+    allow_empty: bool,
+}
+
+impl Identity {
+    /// `default_namespace` is where the releases of cluster-scoped resources live, unless the watch says it.
+    pub fn of(cr: &CustomResource, watch: &Watch, default_namespace: &str) -> Self {
+        let owner = Owner {
+            gvk: watch.gvk.clone(),
+            namespace: cr.namespace(),
+            name: cr.name_any(),
+            uid: cr.metadata.uid.clone().unwrap_or_default(),
+        };
+        let fallback = watch.release_namespace.as_deref().unwrap_or(default_namespace);
+        let status = cr.status();
+        Identity {
+            release: release_name(watch, &owner, status.as_ref()),
+            namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
+            wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
+            allow_empty: watch.allow_empty,
+            owner,
+            status,
+        }
+    }
+
+    pub fn owner_mark(&self) -> OwnerMark {
+        OwnerMark {
+            group: self.owner.gvk.group.clone(),
+            kind: self.owner.gvk.kind.clone(),
+            namespace: self.owner.namespace.clone(),
+            name: self.owner.name.clone(),
+            uid: self.owner.uid.clone(),
+        }
+    }
+
+    pub fn target<'a>(&'a self, chart: &'a str) -> Target<'a> {
+        Target {
+            release: &self.release,
+            namespace: &self.namespace,
+            chart,
+            owner: &self.owner,
+            allow_empty: self.allow_empty,
+        }
+    }
+
+    pub fn digest(&self, chart: &Chart, values: &Values) -> String {
+        release::digest(&Parts {
+            chart: &chart.digest,
+            release: &self.release,
+            namespace: &self.namespace,
+            values: &values.file_json(),
+            options: &[],
+        })
+    }
+
+    /// What decides the course of the release, beside its records.
+    pub fn situation<'a>(
+        &self,
+        cr: &CustomResource,
+        owner: &'a OwnerMark,
+        wanted: &'a str,
+        chart: &'a str,
+    ) -> Situation<'a> {
+        Situation {
+            owner,
+            wanted,
+            chart,
+            request: match self.wishes.rollback_to {
+                RollbackTo::Unset | RollbackTo::Wrong(_) => Request::Nothing,
+                RollbackTo::Spec => Request::Spec,
+                RollbackTo::Revision(revision) => Request::Revision(revision),
+            },
+            retries: self.wishes.retries,
+            asked: wishes::asked(cr.annotations()),
+            rolls_back: self.wishes.on_failure == OnFailure::Rollback,
+            is_new: is_new(cr),
+            was_deployed: self.told_revision().is_some(),
+            was_ours: contents(cr) != Contents::default(),
+            now: Timestamp::now(),
+        }
+    }
+
+    /// Our part of a new record.
+    pub fn own(&self, digest: String) -> Own {
+        let request = match self.wishes.rollback_to {
+            RollbackTo::Revision(revision) => Some(revision),
+            _ => None,
+        };
+        Own { digest, owner: self.owner_mark(), request, ..Own::default() }
+    }
+
+    /// The revision that the status says is deployed.
+    pub fn told_revision(&self) -> Option<u32> {
+        let revision = self.status.as_ref()?.pointer("/deployedRelease/revision")?.as_u64()?;
+        u32::try_from(revision).ok()
+    }
+
+    /// Whether the status speaks of the spec as it is now.
+    pub fn is_observed(&self, cr: &CustomResource) -> bool {
+        let observed = self.status.as_ref().and_then(|status| status["observedGeneration"].as_i64());
+        observed.is_some() && observed == cr.metadata.generation
+    }
+}
+
+/// Whether nothing was ever deployed for a custom resource: the finalizer comes before the first record.
+pub fn is_new(cr: &CustomResource) -> bool {
+    !cr.finalizers().iter().any(|finalizer| finalizer == FINALIZER || finalizer == OLDER_FINALIZER)
+}
+
+/// What a custom resource says that its release contains.
+pub fn contents(cr: &CustomResource) -> Contents {
+    Contents::read(|key| cr.annotations().get(key).cloned())
+}
+
+/// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place.
+fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>) -> String {
+    let told = status.and_then(|status| status.pointer("/deployedRelease/name")?.as_str());
+    match told.filter(|name| !name.is_empty()) {
+        Some(name) => name.to_owned(),
+        None => watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
+    }
+}
