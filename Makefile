@@ -49,9 +49,9 @@ lint: ## Check formatting and lints
 	cargo clippy --workspace --all-targets -- -D warnings
 
 .PHONY: crash-matrix
-crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-matrix CASE='upgrade 7 after')
+crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-matrix CASE=upgrade,7,after)
 	cargo build --quiet --workspace
-	CASE='$(CASE)' target/debug/lab guard cargo test --test cluster -- --ignored --nocapture whatever_is_killed_at_any_call
+	CASE=$(CASE) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture whatever_is_killed_at_any_call
 
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)

@@ -29,10 +29,10 @@ impl Choice {
         Choice { step, ..Choice::default() }
     }
 
-    /// All, or those of CASE: `upgrade`, `upgrade 7`, `upgrade 7 after`.
+    /// All, or those of CASE: `upgrade`, `upgrade,7`, `upgrade,7,after`.
     pub fn from_environment() -> Self {
         let text = std::env::var("CASE").unwrap_or_default();
-        let mut words = text.split_whitespace().map(str::to_owned);
+        let mut words = text.split(',').filter(|word| !word.is_empty()).map(str::to_owned);
         let (phase, call) = (words.next(), words.next().map(|word| word.parse().expect("a number of a call")));
         Choice { phase, call, when: words.next(), step: 1 }
     }
@@ -72,13 +72,13 @@ impl Row {
     }
 
     fn note(&mut self, call: usize, when: When, outcome: Outcome) {
-        let mut case = format!("{} {call} {}", self.phase.name(), word(when));
+        let mut case = format!("{},{call},{}", self.phase.name(), word(when));
         match &outcome.killed_at {
             Some(at) => {
                 (self.calls, self.cases) = (self.calls.max(call), self.cases + 1);
-                case += &format!(", {at}");
+                case += &format!(" at {at}");
             }
-            None => case += ", which was not reached",
+            None => case += " was not reached",
         }
         match outcome.faults.is_empty() {
             true => println!("{case}: as any other"),
