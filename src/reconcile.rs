@@ -302,13 +302,13 @@ async fn follow(
             Course::TakeCharge(taking) => subject.take_charge(taking, wish, &read).await.map(Step::Changed),
             Course::Recover => subject.recover(wish, &read).await.map(|recovered| match recovered {
                 Recovered::Rebuilt(release) => Step::Changed(*release),
-                Recovered::Gone => Step::Deploy,
+                Recovered::Gone(left) => Step::Deploy(left),
             }),
             Course::Reinstall => {
                 subject.tell_uninstalled().await;
-                Ok(Step::Deploy)
+                Ok(Step::Deploy(None))
             }
-            Course::Deploy | Course::Ask => Ok(Step::Deploy),
+            Course::Deploy | Course::Ask => Ok(Step::Deploy(None)),
             Course::Wait { is_new: true, .. } => Err(ReconcileError::Moment),
             Course::Wait { revision, status, .. } => {
                 Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
@@ -325,11 +325,10 @@ async fn follow(
                 history = Some(read);
             }
             // A record has no crds/: if one of those went, only a render brings it back.
-            Ok(Step::Deploy) | Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {
-                let rendered = subject.render(wish, known.deployed().is_some()).await?;
-                let draft = subject.draft(wish, &rendered, &read);
-                return Ok(subject.roll_out(draft, rendered, &read).await?.into());
+            Ok(Step::Deploy(None)) | Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {
+                return render_over(subject, wish, &read).await;
             }
+            Ok(Step::Deploy(Some(left))) => return render_over(subject, wish, &read.with(*left)).await,
             Err(error) => return Err(error),
         }
     }
@@ -341,7 +340,14 @@ enum Step {
     Done(Standing),
     /// The history has this record now, and the course is decided anew.
     Changed(Release),
-    Deploy,
+    /// Rendered anew, over what is left of a release whose record went.
+    Deploy(Option<Box<Release>>),
+}
+
+async fn render_over(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
+    let rendered = subject.render(wish, history.deployed().is_some()).await?;
+    let draft = subject.draft(wish, &rendered, history);
+    Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
 
 enum Deployed {

@@ -97,9 +97,13 @@ async fn what_cannot_be_made_anew_is_not_touched_until_somebody_allows_it() {
     assert!(message.contains("other is gone too") && message.contains("chartwright.dev/adopt"), "{message}");
     assert_eq!(password(&project).await, before);
     assert!(project.get("v1", "ConfigMap", "other").await.is_none());
+    // What the new render lacks goes, as in any upgrade.
+    project.apply("web", json!({"objects": [config("other", "x")]})).await;
     project.annotate("web", "chartwright.dev/adopt", "true").await;
     project.condition("web", "Ready", "True").await;
     assert!(project.get("v1", "ConfigMap", "other").await.is_some());
+    assert!(project.get("v1", "ConfigMap", "web").await.is_none());
+    assert_eq!(revisions(&project).await, [(2, Status::Deployed)]);
 }
 
 #[tokio::test]

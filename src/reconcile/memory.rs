@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::fights::Fights;
+use crate::drift::Hash;
 use crate::health::Cause;
 use crate::object::ObjectId;
 use crate::release::Release;
@@ -27,6 +28,8 @@ pub struct Remembered {
     pub fights: Fights,
     /// A revision that the status does not tell of yet.
     pub untold: Option<Box<Untold>>,
+    /// Stands for the annotations that could not be read and were told.
+    pub problems: Hash,
 }
 
 pub struct Untold {
@@ -37,13 +40,14 @@ pub struct Untold {
 impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
-        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold } = self;
+        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
             && ask_at.is_none()
             && fights.is_empty()
             && untold.is_none()
+            && *problems == Hash::default()
     }
 }
 

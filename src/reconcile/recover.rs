@@ -23,8 +23,9 @@ use crate::uninstall::Leaving;
 pub(super) enum Recovered {
     /// It is recorded again.
     Rebuilt(Box<Release>),
-    /// Nothing is left of it, or it may be made anew.
-    Gone,
+    /// Nothing is left of it, or it may be made anew over what is left: then these are the objects, as a revision that did not
+    /// finish.
+    Gone(Option<Box<Release>>),
 }
 
 impl Subject<'_> {
@@ -40,7 +41,7 @@ impl Subject<'_> {
         let left: Vec<_> = live.into_iter().filter(|(_, live)| !kept(live)).collect();
         if left.is_empty() {
             self.tell_uninstalled().await;
-            return Ok(Recovered::Gone);
+            return Ok(Recovered::Gone(None));
         }
         match self.rebuilt(&left, wish, history) {
             Ok(release) => {
@@ -53,7 +54,12 @@ impl Subject<'_> {
                 self.warn("RecordRebuilt", &message).await;
                 Ok(Recovered::Rebuilt(Box::new(release)))
             }
-            Err(_) if self.wishes.adopt => Ok(Recovered::Gone),
+            Err(_) if self.wishes.adopt => {
+                let objects = left.into_iter().map(|(applied, _)| applied).collect();
+                let own = Own { objects, ..self.own(String::new()) };
+                let left = self.record_of_what_is_there(String::new(), own, wish, history);
+                Ok(Recovered::Gone(Some(Box::new(left.with_status(Status::Failed, "Its record went")))))
+            }
             Err(why) => Err(ReconcileError::RecordLost { release: self.release.clone(), why }),
         }
     }
@@ -88,8 +94,13 @@ impl Subject<'_> {
             let wants_replicas = object.value().pointer("/spec/replicas").is_some();
             objects.push(Applied { mark, wants_replicas, ..applied.clone() });
         }
+        let own = Own { objects, ..self.own(digest.to_owned()) };
+        Ok(self.record_of_what_is_there(manifest, own, wish, history))
+    }
+
+    fn record_of_what_is_there(&self, manifest: String, own: Own, wish: &Wish, history: &History) -> Release {
         let now = Timestamp::now();
-        Ok(Release {
+        Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
             revision: self.told_revision().unwrap_or(1).max(history.next_revision()),
@@ -102,9 +113,9 @@ impl Subject<'_> {
             description: "Recorded anew from the objects that were there".to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
-            own: Some(Own { objects, applied_at: Some(now.as_second()), ..self.own(digest.to_owned()) }),
+            own: Some(Own { applied_at: Some(now.as_second()), ..own }),
             stored: Stored::default(),
-        })
+        }
     }
 
     /// The objects of the release as the status tells them, without those that end by themselves.

@@ -9,7 +9,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use super::memory::{Input, Memory};
+use super::memory::{Input, Memory, Remembered};
 use super::{ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
@@ -113,8 +113,16 @@ impl<'a> Subject<'a> {
         wishes::asked(self.cr.annotations())
     }
 
-    /// Tells which annotations cannot be read.
+    /// Tells which annotations cannot be read, once.
     pub async fn tell_problems(&self) {
+        let problems = match self.wishes.problems.is_empty() {
+            true => drift::Hash::default(),
+            false => drift::Hash::of(self.wishes.problems.iter().map(String::as_str)),
+        };
+        let remember = |memory: &mut Remembered| std::mem::replace(&mut memory.problems, problems);
+        if self.context.memory.with(&self.owner.uid, remember) == problems {
+            return;
+        }
         for problem in &self.wishes.problems {
             self.warn("InvalidAnnotation", problem).await;
         }

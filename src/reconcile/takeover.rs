@@ -5,7 +5,7 @@
 //! it, and the record gets our part only when all of it is done; so a crash has it done once more, and that changes nothing.
 
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::holds::{held_sentence, overridden, rolled_back_to};
 use super::subject::Wish;
@@ -15,7 +15,7 @@ use crate::chart::{Chart, recorded};
 use crate::children::ends_by_itself;
 use crate::course::Taking;
 use crate::manifest;
-use crate::plan;
+use crate::plan::{self, Planned};
 use crate::preflight::preflight;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Release};
 use crate::values::Values;
@@ -65,6 +65,9 @@ impl Subject<'_> {
         if let Some(error) = progress.stopped_by.take() {
             return Err(error.into());
         }
+        for planned in plan.apply.iter().filter(|planned| preflight.leave.contains_key(&planned.object.id())) {
+            self.mark_only(planned).await?;
+        }
         if self.context.watch.watch_dependents {
             self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
         }
@@ -72,6 +75,15 @@ impl Subject<'_> {
         let applied: Vec<Applied> = progress.all().cloned().collect();
         super::recording::fill_in(&mut objects, &applied);
         Ok(objects)
+    }
+
+    /// Puts our marks on an object that cannot be changed otherwise, so that it goes when the release goes.
+    async fn mark_only(&self, planned: &Planned) -> Result<(), ReconcileError> {
+        let part = |key: &str| planned.object.value()["metadata"].get(key).cloned().unwrap_or_default();
+        let metadata =
+            json!({"labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences")});
+        let marked = self.calls.merge(&planned.kind, &planned.object.id(), &json!({"metadata": metadata})).await;
+        marked.map_err(ReconcileError::Look)
     }
 
     async fn tell_of(&self, taking: Taking, taken: &Release) {
