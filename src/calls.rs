@@ -130,8 +130,30 @@ impl Calls {
         id: &ObjectId,
         patch: &Value,
     ) -> Result<DynamicObject, Error> {
-        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
         let params = PatchParams { field_manager: Some(manager.into()), ..Default::default() };
+        self.merge_with(params, kind, id, patch).await
+    }
+
+    /// What a merge patch would make of an object.
+    pub async fn dry_merge(
+        &self,
+        manager: &str,
+        kind: &Kind,
+        id: &ObjectId,
+        patch: &Value,
+    ) -> Result<DynamicObject, Error> {
+        let params = PatchParams { field_manager: Some(manager.into()), dry_run: true, ..Default::default() };
+        self.merge_with(params, kind, id, patch).await
+    }
+
+    async fn merge_with(
+        &self,
+        params: PatchParams,
+        kind: &Kind,
+        id: &ObjectId,
+        patch: &Value,
+    ) -> Result<DynamicObject, Error> {
+        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
         self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await
     }
 

@@ -270,3 +270,6 @@ fn refused(refusal: &Refusal, release: &str) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -249,6 +249,22 @@ async fn what_somebody_changed_is_what_the_next_reconcile_puts_right() {
 }
 
 #[tokio::test]
+async fn a_port_that_somebody_moved_is_shown_to_come_back() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
+        "selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
+    project.apply("web", json!({"objects": [service]})).await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    let moved = r#"[{"op": "replace", "path": "/spec/ports/0/port", "value": 81}]"#;
+    project.kubectl(&["patch", "service", "web", "--type=json", "-p", moved]);
+    let said = project.cli(&["diff", &project.named("web")]);
+    let changed: Vec<&str> = said.out.lines().skip(2).filter(|line| line.starts_with(['-', '+'])).collect();
+    assert_eq!((said.code, changed), (1, vec!["-    port: 81", "+    port: 80"]), "{said:?}");
+}
+
+#[tokio::test]
 async fn an_autoscalers_replicas_are_no_difference() {
     let project = Project::of_objects().await;
     let _operator = project.run();

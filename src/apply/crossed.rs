@@ -5,6 +5,7 @@
 //! and is taken out of the object's managers again: what it owns would outlive the chart's wish.
 
 use kube::Error;
+use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -16,7 +17,15 @@ const MANAGER: &str = "chartwright-repair";
 
 /// Pointers to the lists that an apply was refused for. Lists inside of lists are not mended: others may have items beside.
 pub fn lists(error: &ApplyError, planned: &Planned) -> Vec<String> {
-    let ApplyError::Refused { error: Error::Api(status), .. } = error else { return vec![] };
+    match error {
+        ApplyError::Refused { error, .. } => lists_of(error, planned),
+        _ => vec![],
+    }
+}
+
+/// The same by the API server's answer.
+pub fn lists_of(error: &Error, planned: &Planned) -> Vec<String> {
+    let Error::Api(status) = error else { return vec![] };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut lists: Vec<String> = causes
         .filter(|cause| cause.reason == "FieldValueDuplicate" && cause.field.matches('[').count() == 1)
@@ -32,16 +41,25 @@ pub fn lists(error: &ApplyError, planned: &Planned) -> Vec<String> {
 pub async fn apply(planned: &Planned, lists: &[String], calls: &Calls) -> Result<Progress, ApplyError> {
     let refused = |error| ApplyError::refused(planned, error);
     let id = planned.object.id();
-    let mut patch = json!({});
-    for pointer in lists {
-        set(&mut patch, pointer, planned.object.value().pointer(pointer).cloned().unwrap_or(Value::Null));
-    }
-    calls.merge_as(MANAGER, &planned.kind, &id, &patch).await.map_err(refused)?;
+    calls.merge_as(MANAGER, &planned.kind, &id, &patch(planned, lists)).await.map_err(refused)?;
     let object = calls.apply(planned).await.map_err(refused)?;
     let mut progress = Progress::default();
     progress.note(planned, object);
     clean(planned, &mut progress, calls).await?;
     Ok(progress)
+}
+
+/// What setting the lists would make of the object. Nothing is written.
+pub async fn dry_run(planned: &Planned, lists: &[String], calls: &Calls) -> Result<DynamicObject, Error> {
+    calls.dry_merge(MANAGER, &planned.kind, &planned.object.id(), &patch(planned, lists)).await
+}
+
+fn patch(planned: &Planned, lists: &[String]) -> Value {
+    let mut patch = json!({});
+    for pointer in lists {
+        set(&mut patch, pointer, planned.object.value().pointer(pointer).cloned().unwrap_or(Value::Null));
+    }
+    patch
 }
 
 /// Whether an earlier repair got no further than its first write.

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::hidden::{hide, written};
 use super::others::{Governed, left_to_others};
 use super::{Manner, Preview, PreviewError, Scene};
+use crate::apply::crossed;
 use crate::children::ends_by_itself;
 use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
@@ -207,12 +208,9 @@ impl Look<'_> {
                 return Err(PreviewError::Going(Box::new(id)));
             }
             let sent = left_to_others(planned, &live, self.preview, &self.governed, self.scene);
-            let answer = self.scene.calls.dry_run(&sent).await.map_err(|error| PreviewError::Refused {
-                complaint: complaint_about(&id, &error),
-                id: Box::new(id.clone()),
-            })?;
-            if answer.object.metadata.resource_version == live.metadata.resource_version {
-                return self.changed(id, &live, &answer.object);
+            let answer = self.asked(&sent).await?;
+            if answer.metadata.resource_version == live.metadata.resource_version {
+                return self.changed(id, &live, &answer);
             }
             match read(planned, self.scene).await? {
                 Some(newer) => live = newer,
@@ -221,6 +219,21 @@ impl Look<'_> {
         }
         let complaint = "somebody changes it all the time; try again".to_owned();
         Err(PreviewError::Refused { id: Box::new(id), complaint })
+    }
+
+    /// The answer to a dry run. A repair sets a list as a whole where its items cannot be merged any more.
+    async fn asked(&self, sent: &Planned) -> Result<DynamicObject, PreviewError> {
+        let (id, calls) = (sent.object.id(), self.scene.calls);
+        let error = match calls.dry_run(sent).await {
+            Ok(answer) => return Ok(answer.object),
+            Err(error) => error,
+        };
+        let lists = crossed::lists_of(&error, sent);
+        let answer = match lists.is_empty() || self.preview.manner != Manner::Repair {
+            true => Err(error),
+            false => crossed::dry_run(sent, &lists, calls).await,
+        };
+        answer.map_err(|error| PreviewError::Refused { complaint: complaint_about(&id, &error), id: Box::new(id) })
     }
 
     fn changed(
