@@ -14,6 +14,7 @@ use super::{ReconcileError, Subject};
 use crate::children::ends_by_itself;
 use crate::discovery::Kinds;
 use crate::drift::{extract, fields};
+use crate::manifest::order::install_rank;
 use crate::object::{Object, ObjectId};
 use crate::plan::{is_kept, unmarked};
 use crate::release::{Applied, History, Own, Release, Status, Stored};
@@ -38,7 +39,8 @@ impl Subject<'_> {
             return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
         }
         let kept = |live: &DynamicObject| is_kept(|key| live.annotations().get(key).map(String::as_str));
-        let left: Vec<_> = live.into_iter().filter(|(_, live)| !kept(live)).collect();
+        let mut left: Vec<_> = live.into_iter().filter(|(_, live)| !kept(live)).collect();
+        left.sort_by(|(a, _), (b, _)| install_rank(&a.id.kind).cmp(&install_rank(&b.id.kind)));
         if left.is_empty() {
             self.tell_uninstalled().await;
             return Ok(Recovered::Gone(None));
