@@ -293,15 +293,15 @@ async fn follow(
         };
         *known = Revisions::of(&read);
         let step = match course::decide(known, Some(&read), &situation) {
-            Course::Keep => keep_whole(subject, known, &read).await.map(Step::Done),
-            Course::Resume => resume(subject, &read).await.map(Step::Done),
-            Course::Again => again(subject, wish, &read).await.map(Step::Done),
-            Course::RollBack { to, failed } => {
-                subject.roll_back(to, failed, wish, &read).await.map(|release| Step::Done(release.into()))
+            Course::Keep => keep_whole(subject, known, &read).await.map(Step::done),
+            Course::Resume => resume(subject, &read).await.map(Step::done),
+            Course::Again => again(subject, wish, &read).await.map(Step::done),
+            Course::RollBack { to, failed } => subject.roll_back(to, failed, wish, &read).await.map(Step::done),
+            Course::TakeCharge(taking) => {
+                subject.take_charge(taking, wish, &read).await.map(|release| Step::Changed(Box::new(release)))
             }
-            Course::TakeCharge(taking) => subject.take_charge(taking, wish, &read).await.map(Step::Changed),
             Course::Recover => subject.recover(wish, &read).await.map(|recovered| match recovered {
-                Recovered::Rebuilt(release) => Step::Changed(*release),
+                Recovered::Rebuilt(release) => Step::Changed(release),
                 Recovered::Gone(left) => Step::Deploy(left),
             }),
             Course::Reinstall => {
@@ -317,9 +317,9 @@ async fn follow(
             Course::Refuse(refusal) => Err(subject.refused(refusal)),
         };
         match step {
-            Ok(Step::Done(standing)) => return Ok(standing),
+            Ok(Step::Done(standing)) => return Ok(*standing),
             Ok(Step::Changed(release)) => {
-                let read = read.with(release);
+                let read = read.with(*release);
                 *known = Revisions::of(&read);
                 course = course::decide(known, Some(&read), &situation);
                 history = Some(read);
@@ -337,11 +337,17 @@ async fn follow(
 
 /// Where a course has led.
 enum Step {
-    Done(Standing),
+    Done(Box<Standing>),
     /// The history has this record now, and the course is decided anew.
-    Changed(Release),
+    Changed(Box<Release>),
     /// Rendered anew, over what is left of a release whose record went.
     Deploy(Option<Box<Release>>),
+}
+
+impl Step {
+    fn done(standing: impl Into<Standing>) -> Self {
+        Step::Done(Box::new(standing.into()))
+    }
 }
 
 async fn render_over(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {

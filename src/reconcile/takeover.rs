@@ -80,8 +80,7 @@ impl Subject<'_> {
     /// Puts our marks on an object that cannot be changed otherwise, so that it goes when the release goes.
     async fn mark_only(&self, planned: &Planned) -> Result<(), ReconcileError> {
         let part = |key: &str| planned.object.value()["metadata"].get(key).cloned().unwrap_or_default();
-        let metadata =
-            json!({"labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences")});
+        let metadata = json!({"labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences")});
         let marked = self.calls.merge(&planned.kind, &planned.object.id(), &json!({"metadata": metadata})).await;
         marked.map_err(ReconcileError::Look)
     }
