@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-const MASK: &str = "***";
+use crate::release::mask::{self, MASK};
+
 const CHANGED: &str = "*** (changed)";
 /// kubectl's copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -43,29 +44,21 @@ fn hide_pair(before: Option<&mut Value>, after: Option<&mut Value>) {
     match (before, after) {
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             for (key, value) in after.iter_mut() {
-                *value = mask(before.get(key), value);
+                *value = masked(before.get(key), value);
             }
             before.values_mut().for_each(|value| *value = MASK.into());
         }
         (Some(before), Some(after)) => {
-            *after = mask(Some(before), after);
-            hide_alone(before);
+            *after = masked(Some(before), after);
+            mask::hide(before);
         }
-        (before, after) => before.into_iter().chain(after).for_each(hide_alone),
+        (before, after) => before.into_iter().chain(after).for_each(mask::hide),
     }
 }
 
-fn mask(before: Option<&Value>, after: &Value) -> Value {
+fn masked(before: Option<&Value>, after: &Value) -> Value {
     let is_changed = before.is_some_and(|before| before != after);
     if is_changed { CHANGED.into() } else { MASK.into() }
-}
-
-fn hide_alone(value: &mut Value) {
-    match value {
-        Value::Null => {}
-        Value::Object(map) => map.values_mut().for_each(|value| *value = MASK.into()),
-        other => *other = MASK.into(),
-    }
 }
 
 #[cfg(test)]

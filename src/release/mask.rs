@@ -9,7 +9,7 @@ use crate::yaml;
 
 /// The longest manifest that a status gets. The API server takes an object of about a megabyte and a half in all.
 const LIMIT: usize = 32 * 1024;
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 /// kubectl's copy of the whole object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const UNREAD: &str = "---\n# A document is left out here: it is not valid YAML.\n";
@@ -97,7 +97,7 @@ fn mask(value: &mut Value, in_secret_list: bool) -> bool {
 }
 
 /// The keys stay, the values do not.
-fn hide(value: &mut Value) {
+pub fn hide(value: &mut Value) {
     match value {
         Value::Null => {}
         Value::Object(map) => map.values_mut().for_each(|value| *value = MASK.into()),
