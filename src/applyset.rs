@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use crate::object::ObjectId;
 use crate::plan::Owner;
 
-/// On every member.
 /// Of all that is here.
 pub const PREFIX: &str = "applyset.kubernetes.io/";
+/// On every member.
 pub const PART_OF: &str = "applyset.kubernetes.io/part-of";
 /// On the parent.
 pub const ID: &str = "applyset.kubernetes.io/id";
@@ -25,8 +25,12 @@ pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
 
 /// The identity of the set whose parent is a custom resource, as the KEP defines it.
 pub fn id(owner: &Owner) -> String {
-    let namespace = owner.namespace.as_deref().unwrap_or_default();
-    let name = format!("{}.{namespace}.{}.{}", owner.name, owner.gvk.kind, owner.gvk.group);
+    id_of(&owner.name, owner.namespace.as_deref(), &owner.gvk.kind, &owner.gvk.group)
+}
+
+/// The same, of the parent's parts.
+pub fn id_of(name: &str, namespace: Option<&str>, kind: &str, group: &str) -> String {
+    let name = format!("{name}.{}.{kind}.{group}", namespace.unwrap_or_default());
     format!("applyset-{}-v1", URL_SAFE_NO_PAD.encode(digest(&SHA256, name.as_bytes())))
 }
 

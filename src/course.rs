@@ -9,10 +9,10 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::drift::Hash;
-use crate::release::{HeldBy, History, Own, OwnerMark, Release, Revisions, Status, Summary, Trouble};
+use crate::release::{HeldBy, History, Own, OwnerMark, Revisions, Status, Summary, Trouble};
 
 /// helm gives up after five minutes, if nobody tells it otherwise. What is older is not going on any more.
-const IN_FLIGHT: SignedDuration = SignedDuration::from_mins(10);
+const IN_FLIGHT: SignedDuration = SignedDuration::from_mins(15);
 
 /// What takes no longer is not worth telling.
 const A_MOMENT: SignedDuration = SignedDuration::from_secs(20);
@@ -33,10 +33,10 @@ pub struct Situation<'a> {
     pub rolls_back: bool,
     /// Nothing was ever written for this custom resource.
     pub is_new: bool,
-    /// The custom resource's status tells of a deployed release of this name.
-    pub was_deployed: bool,
-    /// The custom resource says what its release contains, so a release of this name is its own.
-    pub was_ours: bool,
+    /// The revision that the custom resource's status says is deployed.
+    pub told: Option<u32>,
+    /// The custom resource says what its release contains. That is written before the first record, and proves nothing.
+    pub has_contents: bool,
     pub now: Timestamp,
 }
 
@@ -45,9 +45,30 @@ pub struct Situation<'a> {
 pub enum Request {
     #[default]
     Nothing,
-    /// No revision is held: the spec decides.
+    /// The revision that is held is held no longer: the spec decides.
     Spec,
     Revision(u32),
+    /// Something that nobody can read. Whatever holds goes on.
+    Unreadable,
+}
+
+impl Request {
+    /// What is recorded of it when it was answered. None where there is nothing to answer.
+    pub fn answer(self) -> Option<u32> {
+        match self {
+            Request::Nothing | Request::Unreadable => None,
+            Request::Spec => Some(0),
+            Request::Revision(revision) => Some(revision),
+        }
+    }
+
+    /// Whether what is recorded as answered is not asked for any more, so that it can be asked for again.
+    pub fn is_stale(self, answered: Option<u32>) -> bool {
+        match self {
+            Request::Unreadable | Request::Revision(_) => false,
+            Request::Nothing | Request::Spec => answered != self.answer(),
+        }
+    }
 }
 
 /// The ways.
@@ -99,44 +120,85 @@ pub enum Taking {
 /// Why nothing is done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// Another custom resource has the release.
-    Owned(Box<OwnerMark>),
+    /// Another custom resource has the release; only a mark tells where nobody says which.
+    Owned(Option<Box<OwnerMark>>),
     /// Another tool made it from another chart.
     OtherChart { theirs: String },
     /// There is no such revision to go back to.
     NoSuchRevision { wanted: u32, known: Vec<u32> },
 }
 
+impl Refusal {
+    /// For a person. `chart` is that of the watch.
+    pub fn sentence(&self, release: &str, chart: &str) -> String {
+        match self {
+            Refusal::Owned(owner) => {
+                let who = owner.as_ref().map(|owner| format!("the {} {}", owner.kind, owner.name));
+                format!(
+                    "the release {release} exists and belongs to {}; give the custom resource another name, give the kind names of its own with `releaseName` in watches.yaml, or remove that one",
+                    who.as_deref().unwrap_or("another custom resource")
+                )
+            }
+            Refusal::OtherChart { theirs } => format!(
+                "the release {release} exists and was made by another tool from the chart {theirs}, and this kind's chart is {chart}, so it is not taken over; give the custom resource another name, or remove that release"
+            ),
+            Refusal::NoSuchRevision { wanted, known } => {
+                let known: Vec<String> = known.iter().map(u32::to_string).collect();
+                format!(
+                    "the release {release} has no revision {wanted} to go back to, only {}; correct the annotation chartwright.dev/rollback-to, or remove it",
+                    known.join(", ")
+                )
+            }
+        }
+    }
+}
+
 /// Decides. `history` is None until somebody read it; `known` is then what the watch says.
 pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situation<'_>) -> Course {
-    let Some(latest) = known.latest() else {
+    let is_lost = situation.told.is_some_and(|told| known.have_lost(told));
+    if is_lost || known.is_empty() && situation.has_contents {
         return match history {
-            None if situation.is_new => Course::Deploy,
             None => Course::Ask,
-            Some(_) if situation.was_deployed => Course::Recover,
-            Some(_) => Course::Deploy,
+            Some(history) => lost(history, situation),
         };
+    }
+    let Some(latest) = known.latest() else {
+        return if history.is_some() || situation.is_new { Course::Deploy } else { Course::Ask };
     };
     match (&latest.own, history) {
         (Some(own), _) if own.owner.is_same_resource(situation.owner) => ours(latest, own, known, history, situation),
-        (Some(own), _) => Course::Refuse(Refusal::Owned(Box::new(own.owner.clone()))),
+        (Some(own), _) => Course::Refuse(Refusal::Owned(Some(Box::new(own.owner.clone())))),
         (None, None) => Course::Ask,
-        (None, Some(history)) => theirs(history, situation),
+        (None, Some(history)) => theirs(history, known, situation),
+    }
+}
+
+/// The record of what is deployed went. If another took the name since, that is another matter.
+fn lost(history: &History, situation: &Situation<'_>) -> Course {
+    match history.latest() {
+        Some(latest) if history.belongs_to(situation.owner) != Some(true) && latest.status != Status::Superseded => {
+            theirs(history, &Revisions::of(history), situation)
+        }
+        _ => Course::Recover,
     }
 }
 
 /// The latest revision is another tool's.
-fn theirs(history: &History, situation: &Situation<'_>) -> Course {
+fn theirs(history: &History, known: &Revisions, situation: &Situation<'_>) -> Course {
     let Some(latest) = history.latest() else { return Course::Ask };
-    let is_same =
-        |release: &Release| release.own.as_ref().is_some_and(|own| own.owner.is_same_resource(situation.owner));
-    let was_ours = situation.was_ours || history.iter().any(is_same);
+    let was_ours = match history.belongs_to(situation.owner) {
+        Some(false) => {
+            let owner = history.iter().rev().find_map(|release| release.own.as_ref());
+            return Course::Refuse(Refusal::Owned(owner.map(|own| Box::new(own.owner.clone()))));
+        }
+        tells => tells.is_some(),
+    };
     let chart = latest.chart_name();
     if !was_ours && chart != situation.chart {
         return Course::Refuse(Refusal::OtherChart { theirs: chart.to_owned() });
     }
     let is_at_work = latest.status.is_pending() || latest.status == Status::Uninstalling;
-    let age = situation.now.duration_since(latest.last_deployed);
+    let age = situation.now.duration_since(latest.written_at());
     match latest.status {
         status if is_at_work && age < IN_FLIGHT => {
             Course::Wait { revision: latest.revision, status, is_new: age < A_MOMENT }
@@ -144,6 +206,15 @@ fn theirs(history: &History, situation: &Situation<'_>) -> Course {
         Status::Deployed if was_ours => Course::TakeCharge(Taking::ByHelm),
         Status::Deployed => Course::TakeCharge(Taking::Adopted),
         Status::Uninstalled => Course::Reinstall,
+        // What helm tried in vain or gave up. Our own revision is still the right one, if it is.
+        _ => again_or_anew(known, situation),
+    }
+}
+
+/// The deployed revision once more, if it holds what is wanted.
+fn again_or_anew(known: &Revisions, situation: &Situation<'_>) -> Course {
+    match known.deployed().and_then(|deployed| deployed.own.as_ref()) {
+        Some(own) if own.digest == situation.wanted || is_held(own, situation) => Course::Again,
         _ => Course::Deploy,
     }
 }
@@ -170,10 +241,6 @@ fn ours(
     }
     let is_wanted = own.digest == situation.wanted || is_held(own, situation);
     match latest.status {
-        Status::Superseded | Status::Uninstalled if situation.was_deployed => match history {
-            None => Course::Ask,
-            Some(_) => Course::Recover,
-        },
         Status::Deployed if !is_wanted => Course::Deploy,
         Status::Deployed if own.owner.uid != situation.owner.uid => match history {
             None => Course::Ask,
@@ -181,10 +248,7 @@ fn ours(
         },
         Status::Deployed => Course::Keep,
         Status::Superseded | Status::Uninstalled => Course::Deploy,
-        _ if !is_wanted => match known.deployed().and_then(|deployed| deployed.own.as_ref()) {
-            Some(own) if own.digest == situation.wanted => Course::Again,
-            _ => Course::Deploy,
-        },
+        _ if !is_wanted => again_or_anew(known, situation),
         _ => unfinished(latest, own, history, situation),
     }
 }
@@ -212,12 +276,13 @@ fn unfinished(latest: &Summary, own: &Own, history: Option<&History>, situation:
 /// Whether a revision stays although the custom resource says something else.
 pub fn is_held(own: &Own, situation: &Situation<'_>) -> bool {
     own.hold.as_ref().is_some_and(|hold| {
-        let is_asked = match situation.request {
-            Request::Spec => false,
+        let goes_on = match situation.request {
             Request::Nothing => hold.by != HeldBy::Request,
-            Request::Revision(_) => true,
+            // It ends what was held when it was asked for, and nothing that came later.
+            Request::Spec => own.request == situation.request.answer(),
+            Request::Revision(_) | Request::Unreadable => true,
         };
-        is_asked && hold.digest == situation.wanted
+        goes_on && hold.digest == situation.wanted
     })
 }
 

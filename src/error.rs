@@ -122,6 +122,16 @@ pub enum Retry {
     Soon,
 }
 
+/// How the API server says that something cannot be changed, beside the usual words.
+const IMMUTABLE: [&str; 6] = [
+    "Forbidden: updates to",
+    "is immutable after",
+    "field can not be less than",
+    "cannot change roleRef",
+    "pod updates may not change",
+    "may not be changed in an update",
+];
+
 /// The category of an API server's answer.
 pub fn of_kube(error: &kube::Error) -> Category {
     let kube::Error::Api(status) = error else { return Category::Unreachable };
@@ -134,9 +144,7 @@ pub fn of_kube(error: &kube::Error) -> Category {
         // The server says `field is immutable`; a Job's template says it in a longer sentence that ends so too.
         422 if status.message.contains("field is immutable") => Category::ImmutableField,
         // Strategies of updates that Kubernetes forbids for StatefulSets and claims come as Forbidden inside a 422.
-        422 if status.message.contains("Forbidden: updates to") || status.message.contains("is immutable after") => {
-            Category::ImmutableField
-        }
+        422 if IMMUTABLE.iter().any(|words| status.message.contains(words)) => Category::ImmutableField,
         400 | 413 | 422 => Category::InvalidObject,
         // A value of the wrong type in a server-side apply comes as an internal error.
         500 if status.message.contains("failed to create typed patch object") => Category::InvalidObject,

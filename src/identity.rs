@@ -95,28 +95,30 @@ impl Identity {
             owner,
             wanted,
             chart,
-            request: match self.wishes.rollback_to {
-                RollbackTo::Unset | RollbackTo::Wrong(_) => Request::Nothing,
-                RollbackTo::Spec => Request::Spec,
-                RollbackTo::Revision(revision) => Request::Revision(revision),
-            },
+            request: self.request(),
             retries: self.wishes.retries,
             asked: wishes::asked(cr.annotations()),
             rolls_back: self.wishes.on_failure == OnFailure::Rollback,
             is_new: is_new(cr),
-            was_deployed: self.told_revision().is_some(),
-            was_ours: contents(cr) != Contents::default(),
+            told: self.told_revision(),
+            has_contents: contents(cr) != Contents::default(),
             now: Timestamp::now(),
         }
     }
 
     /// Our part of a new record.
     pub fn own(&self, digest: String) -> Own {
-        let request = match self.wishes.rollback_to {
-            RollbackTo::Revision(revision) => Some(revision),
-            _ => None,
-        };
-        Own { digest, owner: self.owner_mark(), request, ..Own::default() }
+        Own { digest, owner: self.owner_mark(), request: self.request().answer(), ..Own::default() }
+    }
+
+    /// What it says about going back.
+    pub fn request(&self) -> Request {
+        match self.wishes.rollback_to {
+            RollbackTo::Unset => Request::Nothing,
+            RollbackTo::Wrong(_) => Request::Unreadable,
+            RollbackTo::Spec => Request::Spec,
+            RollbackTo::Revision(revision) => Request::Revision(revision),
+        }
     }
 
     /// The revision that the status says is deployed.

@@ -176,6 +176,13 @@ impl Asker<'_> {
             return Ok(Found::Unjudged);
         }
         let complaint = rejected(id, &error);
+        let is_of_object = matches!(complaint.category, Category::ImmutableField | Category::InvalidObject);
+        if self.allowed.leave && is_of_object {
+            self.check_owner(planned, id).await?;
+            let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+            // What is there stays; what is not there cannot be left as it is.
+            return live.and_then(|live| live.uid).map(Found::Leave).ok_or(complaint);
+        }
         if complaint.category != Category::ImmutableField {
             return Err(complaint);
         }
@@ -185,9 +192,6 @@ impl Asker<'_> {
         let Some(live) = live else { return Ok(Found::New) };
         let annotations = live.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
-        if self.allowed.leave {
-            return Ok(live.uid.map_or(Found::New, Found::Leave));
-        }
         if kept || holds_data(id) {
             // To make it again would lose what it holds, and nobody asked for that.
             return Err(complaint);

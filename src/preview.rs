@@ -20,7 +20,7 @@ pub mod others;
 pub mod unified;
 
 use crate::calls::Calls;
-use crate::course::{self, Course, Refusal, Situation, Taking};
+use crate::course::{self, Course, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
@@ -121,7 +121,7 @@ impl Preview {
         let situation = identity.situation(cr, &owner, &digest, &scene.watch.chart.name);
         let course = course::decide(&Revisions::of(&history), Some(&history), &situation);
         let release = format!("{}/{}", identity.namespace, identity.release);
-        let route = route(&course, &history, &release, |taking| {
+        let route = route(&course, &history, &release, &scene.watch.chart.name, |taking| {
             let own = identity.own(String::new());
             let is_observed = identity.is_observed(cr);
             after_taking(taking, own, is_observed, &history, &situation, is_same(&history, &values, scene))
@@ -222,6 +222,7 @@ fn route<'a>(
     course: &Course,
     history: &'a History,
     release: &str,
+    chart: &str,
     after_taking: impl FnOnce(Taking) -> Course,
 ) -> Result<Route<'a>, PreviewError> {
     let nothing = |why: String| Err(PreviewError::Nothing(why));
@@ -250,24 +251,7 @@ fn route<'a>(
             "the latest revision of {release} failed {} times, and is not tried again before the spec or the chart changes: {}",
             trouble.attempts, trouble.message
         )),
-        Course::Refuse(refusal) => nothing(refused(refusal, release)),
-    }
-}
-
-fn refused(refusal: &Refusal, release: &str) -> String {
-    match refusal {
-        Refusal::Owned(owner) => {
-            format!("the release {release} exists and belongs to the {} {}", owner.kind, owner.name)
-        }
-        Refusal::OtherChart { theirs } => {
-            format!(
-                "the release {release} was made by another tool from another chart, {theirs}, so it is not taken over"
-            )
-        }
-        Refusal::NoSuchRevision { wanted, known } => {
-            let known: Vec<String> = known.iter().map(u32::to_string).collect();
-            format!("the release {release} has no revision {wanted} to go back to; it has {}", known.join(", "))
-        }
+        Course::Refuse(refusal) => nothing(refusal.sentence(release, chart)),
     }
 }
 

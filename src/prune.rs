@@ -145,6 +145,29 @@ pub async fn set_free(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, cal
     Ok(())
 }
 
+/// Takes an owner's reference off objects, and nothing else.
+pub async fn disown(objects: &[Applied], owner: &Owner, kinds: &Kinds, calls: &Calls) -> Result<(), PruneError> {
+    for Applied { id, .. } in objects {
+        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
+        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
+        if live.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid) {
+            let version = &live.resource_version;
+            let patch =
+                json!({"metadata": {"resourceVersion": version, "ownerReferences": owners_without(&live, owner)}});
+            calls.merge(&kind, id, &patch).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// The owner references but for this owner's, as a patch has them.
+fn owners_without(live: &ObjectMeta, owner: &Owner) -> Value {
+    let others = live.owner_references.iter().flatten().filter(|reference| reference.uid != owner.uid);
+    let others: Vec<_> = others.collect();
+    if others.is_empty() { Value::Null } else { json!(others) }
+}
+
 fn has_our_marks(live: &ObjectMeta, owner: &Owner) -> bool {
     let has = |map: Option<&BTreeMap<String, String>>, key: &str| map.is_some_and(|map| map.contains_key(key));
     live.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid)
@@ -166,12 +189,10 @@ async fn release_from(
 }
 
 fn without_our_marks(live: &ObjectMeta, owner: &Owner) -> Value {
-    let references = live.owner_references.iter().flatten().filter(|reference| reference.uid != owner.uid);
-    let references: Vec<_> = references.collect();
     json!({"metadata": {
         // Whoever changed the owners in between wins; we come again.
         "resourceVersion": live.resource_version,
-        "ownerReferences": if references.is_empty() { Value::Null } else { json!(references) },
+        "ownerReferences": owners_without(live, owner),
         "labels": {RELEASE_LABEL: null, applyset::PART_OF: null},
         "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null},
     }})

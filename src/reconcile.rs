@@ -31,7 +31,7 @@ use crate::apply::ApplyError;
 use crate::course::{self, Course};
 use crate::custom_resource::CustomResource;
 use crate::discovery::DiscoveryError;
-use crate::error::{Category, of_kube, sentence};
+use crate::error::{Category, Retry, of_kube, sentence};
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
 use crate::plan::PlanError;
@@ -128,13 +128,9 @@ pub enum ReconcileError {
     Write(kube::Error),
     #[error("cannot look at the release's objects: {}", sentence(.0))]
     Look(kube::Error),
-    #[error("the release {release} exists and {who}")]
-    NotOurs { release: String, who: String },
-    #[error(
-        "the release {release} has no revision {wanted} to go back to, only {}; correct the annotation chartwright.dev/rollback-to, or remove it",
-        listed(known)
-    )]
-    NoSuchRevision { release: String, wanted: u32, known: Vec<u32> },
+    /// The release is not this custom resource's to change.
+    #[error("{message}")]
+    Refused { category: Category, message: String },
     #[error(
         "helm is at work on the release {release} (revision {revision} is {}); this goes on when it is done",
         status.as_str()
@@ -148,7 +144,7 @@ pub enum ReconcileError {
     #[error("{id} of the release before is still being deleted; waiting until it is gone")]
     StillGoing { id: Box<ObjectId> },
     #[error(
-        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secret from a backup, or set the annotation chartwright.dev/adopt: \"true\" to have everything rendered anew over what is there"
+        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secret from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have everything rendered anew over what is there"
     )]
     RecordLost { release: String, why: String },
     #[error("{0}")]
@@ -180,8 +176,7 @@ impl ReconcileError {
             ReconcileError::Store(error) => error.category(),
             ReconcileError::Uninstall(error) => error.category(),
             ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
-            ReconcileError::NotOurs { .. } => Category::BelongsToAnother,
-            ReconcileError::NoSuchRevision { .. } => Category::NoSuchRevision,
+            ReconcileError::Refused { category, .. } => *category,
             ReconcileError::HelmAtWork { .. } | ReconcileError::StillGoing { .. } | ReconcileError::Unsettled => {
                 Category::Waiting
             }
@@ -219,19 +214,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         return Ok(Next::Look(LOOK_AGAIN));
     }
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
-        let stage = if known.standing().is_some() { Stage::Upgrade } else { Stage::Install };
-        let failure = Failure { category: error.category(), message: error.to_string(), stage };
-        subject.remember(error, &failure);
-        let standing = match known.latest().filter(|latest| latest.status == Status::Deployed && latest.own.is_some()) {
-            // The new spec was refused before anything changed: the last good release is still kept in order.
-            Some(latest) if !subject.was_looked_after() => keep_in_order(&subject, latest).await.ok(),
-            _ => None,
-        };
-        let mut standing = standing.or_else(|| known.standing().map(Standing::from));
-        // The error decides when it is tried again. What is put off beside it has a time of its own.
-        if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_mut(), Some(failure)).await? {
-            turn.again(after, Urgency::Recheck);
-        }
+        tell_failure(&subject, error, &known).await?;
     }
     let mut standing = result?;
     subject.forget_attempt();
@@ -245,6 +228,41 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     Ok(next)
 }
 
+/// Tells why the newest spec is not in the cluster. What is there and ours is still kept in order.
+async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Revisions) -> Result<(), ReconcileError> {
+    let owner = subject.owner_mark();
+    let is_ours = |summary: &&Summary| summary.own.as_ref().is_some_and(|own| own.owner.is_same_resource(&owner));
+    let stands = known.standing().filter(is_ours);
+    let stage = if stands.is_some() { Stage::Upgrade } else { Stage::Install };
+    let failure = Failure { category: error.category(), message: error.to_string(), stage };
+    subject.remember(error, &failure);
+    let latest = known.latest().filter(is_ours).filter(|latest| latest.status == Status::Deployed);
+    let kept = match latest.filter(|_| !subject.was_looked_after()) {
+        // The new spec was refused before anything changed.
+        Some(latest) => Some(keep_in_order(subject, latest).await),
+        None => None,
+    };
+    let mut standing = match kept {
+        Some(Ok(standing)) => Some(standing),
+        Some(Err(error)) => {
+            tracing::warn!(release = subject.release, "cannot look after what is deployed: {error}");
+            if error.category().retry() != Retry::Never {
+                subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
+            }
+            stands.map(Standing::from)
+        }
+        None => stands.map(Standing::from),
+    };
+    // The error decides when it is tried again. What is put off beside it has a time of its own.
+    if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_mut(), Some(failure)).await? {
+        subject.turn.again(after, Urgency::Recheck);
+    }
+    Ok(())
+}
+
+/// How soon a repair that failed is tried again, where nothing else would try it.
+const REPAIR_AGAIN: Duration = Duration::from_secs(10);
+
 /// What is in the cluster after this. `known` becomes what was known about the release when it began.
 async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
     let mut history = None;
@@ -257,7 +275,7 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
     let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
     if let (Course::Keep, Some(latest)) = (&course, known.latest())
         && known.leftovers().is_empty()
-        && !subject.has_stale_request(latest)
+        && !subject.has_stale_request(latest.own.as_ref())
     {
         match keep_in_order(subject, latest).await {
             Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {}
@@ -292,8 +310,10 @@ async fn follow(
             (_, None) => subject.history().await?,
         };
         *known = Revisions::of(&read);
-        let step = match course::decide(known, Some(&read), &situation) {
-            Course::Keep => keep_whole(subject, known, &read).await.map(Step::done),
+        let course_now = course::decide(known, Some(&read), &situation);
+        let may_render = may_render_instead(&course_now, &read);
+        let step = match course_now {
+            Course::Keep => keep_whole(subject, &read).await.map(Step::done),
             Course::Resume => resume(subject, &read).await.map(Step::done),
             Course::Again => again(subject, wish, &read).await.map(Step::done),
             Course::RollBack { to, failed } => {
@@ -315,8 +335,13 @@ async fn follow(
             Course::Wait { revision, status, .. } => {
                 Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
             }
-            Course::Stop(trouble) => Err(ReconcileError::GaveUp(trouble)),
-            Course::Refuse(refusal) => Err(subject.refused(refusal)),
+            Course::Stop(trouble) => {
+                if let Some(latest) = read.latest().filter(|latest| subject.has_stale_request(latest.own.as_ref())) {
+                    subject.note_request(latest).await?;
+                }
+                Err(ReconcileError::GaveUp(trouble))
+            }
+            Course::Refuse(refusal) => Err(subject.refused(&refusal)),
         };
         match step {
             Ok(Step::Done(standing)) => return Ok(*standing),
@@ -326,8 +351,8 @@ async fn follow(
                 course = course::decide(known, Some(&read), &situation);
                 history = Some(read);
             }
-            // A record has no crds/: if one of those went, only a render brings it back.
-            Ok(Step::Deploy(None)) | Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {
+            Ok(Step::Deploy(None)) => return render_over(subject, wish, &read).await,
+            Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) if may_render => {
                 return render_over(subject, wish, &read).await;
             }
             Ok(Step::Deploy(Some(left))) => return render_over(subject, wish, &read.with(*left)).await,
@@ -335,6 +360,13 @@ async fn follow(
         }
     }
     Err(ReconcileError::Unsettled)
+}
+
+/// A record has no crds/: if one of those went, only a render brings it back. What was gone back to is not to be had so.
+fn may_render_instead(course: &Course, history: &History) -> bool {
+    let is_held = history.latest().and_then(|latest| latest.own.as_ref()).is_some_and(|own| own.hold.is_some());
+    let is_plain = matches!(course, Course::Keep | Course::Resume | Course::Again);
+    is_plain && !is_held || *course == Course::TakeCharge(course::Taking::Adopted)
 }
 
 /// Where a course has led.
@@ -353,7 +385,7 @@ impl Step {
 }
 
 async fn render_over(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
-    let rendered = subject.render(wish, history.deployed().is_some()).await?;
+    let rendered = subject.render(wish, history.was_deployed()).await?;
     let draft = subject.draft(wish, &rendered, history);
     Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
@@ -373,7 +405,7 @@ async fn deploy_anew(
     situation: &course::Situation<'_>,
 ) -> Result<Deployed, ReconcileError> {
     subject.check_known_refusal(&wish.digest).await?;
-    let is_upgrade = known.deployed().is_some();
+    let is_upgrade = known.standing().is_some();
     let (history, rendered) = match history {
         None if known.is_empty() && subject.is_new() => (History::default(), subject.render(wish, false).await),
         // Nothing that is known could be used again, so nobody waits for the records before helm starts.
@@ -381,7 +413,10 @@ async fn deploy_anew(
             let (history, rendered) = tokio::join!(subject.history(), subject.render(wish, is_upgrade));
             (history?, rendered)
         }
-        Some(history) => (history, subject.render(wish, is_upgrade).await),
+        Some(history) => {
+            let rendered = subject.render(wish, history.was_deployed()).await;
+            (history, rendered)
+        }
     };
     *known = Revisions::of(&history);
     if course::decide(known, Some(&history), situation) != Course::Deploy {
@@ -393,29 +428,32 @@ async fn deploy_anew(
 }
 
 /// A deployed revision, with what a crash left undone around it.
-async fn keep_whole(subject: &Subject<'_>, known: &Revisions, history: &History) -> Result<Standing, ReconcileError> {
+async fn keep_whole(subject: &Subject<'_>, history: &History) -> Result<Standing, ReconcileError> {
     subject.tidy(history).await?;
-    let Some(latest) = known.latest() else { return Err(ReconcileError::Unsettled) };
-    if subject.has_stale_request(latest) {
-        subject.forget_request(latest).await?;
+    let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+    match subject.has_stale_request(latest.own.as_ref()) {
+        true => keep_in_order(subject, &Summary::of(&subject.note_request(latest).await?)).await,
+        false => keep_in_order(subject, &Summary::of(latest)).await,
     }
-    keep_in_order(subject, latest).await
 }
 
 /// What was recorded and did not get into the cluster.
 async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, ReconcileError> {
     let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
     let rendered = manifest::read(&latest.manifest)?;
-    Ok(subject.roll_out(latest.clone(), rendered, history).await?.into())
+    let mut draft = latest.clone();
+    if let Some(own) = draft.own.as_mut().filter(|own| subject.has_stale_request(Some(own))) {
+        own.request = subject.request().answer();
+    }
+    Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
 
-/// A later revision did not finish, and the spec went back to the one before: its render is still the right one.
+/// A later revision did not finish, and the one before is wanted: its render is still the right one.
 async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
     let Some(deployed) = history.deployed() else { return Err(ReconcileError::Unsettled) };
-    let own = Own {
-        objects: deployed.own.iter().flat_map(|own| own.objects.clone()).collect(),
-        ..subject.own(wish.digest.clone())
-    };
+    let Some(before) = &deployed.own else { return Err(ReconcileError::Unsettled) };
+    let hold = before.hold.clone().filter(|_| before.digest != wish.digest);
+    let own = Own { objects: before.objects.clone(), hold, ..subject.own(before.digest.clone()) };
     let (draft, rendered) = subject.again(deployed, own, history)?;
     Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
@@ -443,8 +481,4 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
 fn lifecycle_hooks(rendered: &Rendered) -> Vec<String> {
     let hooks = rendered.hooks.iter().filter(|hook| hook.is_lifecycle());
     hooks.map(|hook| format!("{} ({})", hook.object.id(), hook.events.join(", "))).collect()
-}
-
-fn listed(revisions: &[u32]) -> String {
-    revisions.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -97,6 +97,25 @@ impl Release {
         }
     }
 
+    /// Whether the release is this custom resource's, as far as this record tells. A record of another tool alone tells nothing;
+    /// one that helm wrote over ours still does, by our label.
+    pub fn belongs_to(&self, owner: &OwnerMark) -> Option<bool> {
+        match &self.own {
+            Some(own) => Some(own.owner.is_same_resource(owner)),
+            None => self.stored.owner_label().map(|label| label == owner.id()),
+        }
+    }
+
+    /// Whether the record's Secret is owned by this object.
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        self.stored.is_owned_by(uid)
+    }
+
+    /// When anybody last wrote the record, by the API server's clock where that is known.
+    pub fn written_at(&self) -> Timestamp {
+        self.stored.written_at().unwrap_or(self.last_deployed)
+    }
+
     /// The part `chart` of the record, as it was read.
     pub fn recorded_chart(&self) -> Option<&Value> {
         self.stored.chart()

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::Category;
 use crate::health::{self, Health, State};
 use crate::object::ObjectId;
-use crate::release::HeldBy;
+use crate::release::{HeldBy, Hold};
 
 /// How a reconcile ended.
 #[derive(Debug)]
@@ -24,16 +24,23 @@ pub struct Report<'a> {
     /// What came into the cluster. None leaves what the status says of it as it is.
     pub deployed: Option<Deployed<'a>>,
     pub failure: Option<Failure>,
-    /// An earlier revision stays, by whose decision, and a sentence about it.
-    pub held: Option<(HeldBy, String)>,
-    /// In the order of application. None leaves what the status says of them: nobody knows better.
-    pub objects: Option<&'a [(ObjectId, Health)]>,
+    /// What is in the cluster. None leaves what the status says of it: nobody knows better.
+    pub present: Option<Present<'a>>,
+    /// What others keep changing, a sentence each.
+    pub contested: Vec<String>,
+}
+
+/// What is in the cluster of a release.
+#[derive(Debug, Default)]
+pub struct Present<'a> {
+    /// An earlier revision stays, and a sentence about it.
+    pub held: Option<(&'a Hold, String)>,
+    /// In the order of application.
+    pub objects: &'a [(ObjectId, Health)],
     /// What upgrades dropped and left in the cluster.
     pub kept: &'a [ObjectId],
     /// What was there before the release, and nobody's.
     pub adopted: Vec<String>,
-    /// What others keep changing, a sentence each.
-    pub contested: Vec<String>,
 }
 
 /// A release that was applied completely.
@@ -97,23 +104,34 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
         true => conditions.remove("Contested"),
         false => conditions.set("Contested", true, "FieldsTaken", &report.contested.join("; ")),
     }
-    match &report.held {
-        None => conditions.remove("Held"),
-        Some((by, sentence)) => conditions.set("Held", true, held_reason(*by), sentence),
+    if let Some(present) = &report.present {
+        match &present.held {
+            None => conditions.remove("Held"),
+            Some((hold, sentence)) => conditions.set("Held", true, held_reason(hold.by), sentence),
+        }
+        set_present(&mut status, present);
     }
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(report.generation);
-    if let Some(objects) = report.objects {
-        status["objects"] = objects.iter().map(|(id, health)| object_entry(id, health)).collect();
-    }
-    let kept = report.kept.iter().map(ToString::to_string).collect();
-    for (key, list) in [("kept", kept), ("adopted", report.adopted.clone())] {
+    status
+}
+
+fn set_present(status: &mut Value, present: &Present<'_>) {
+    status["objects"] = present.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
+    let kept = present.kept.iter().map(ToString::to_string).collect();
+    for (key, list) in [("kept", kept), ("adopted", present.adopted.clone())] {
         match list.is_empty() {
             true => drop(status.as_object_mut().map(|status| status.remove(key))),
             false => status[key] = json!(list),
         }
     }
-    status
+    // As data too: where the record goes, the hold must not go with it.
+    if let Some(deployed) = status.get_mut("deployedRelease").and_then(Value::as_object_mut) {
+        match &present.held {
+            None => drop(deployed.remove("hold")),
+            Some((hold, _)) => drop(deployed.insert("hold".into(), json!(hold))),
+        }
+    }
 }
 
 fn held_reason(by: HeldBy) -> &'static str {
@@ -192,7 +210,7 @@ fn set_readiness(conditions: &mut Conditions<'_>, report: &Report<'_>) {
         conditions.set("Reconciling", !hopeless, if hopeless { "" } else { "Retrying" }, "");
         return;
     }
-    let summary = health::summary(report.objects.unwrap_or_default());
+    let summary = health::summary(report.present.as_ref().map_or(&[][..], |present| present.objects));
     let reason = match () {
         () if summary.ready => "Ready",
         () if summary.failed => "ObjectsFailed",
@@ -276,8 +294,8 @@ mod tests {
         failure: Option<Failure>,
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
-        let objects = Some(objects);
-        Report { generation: 2, deployed, failure, held: None, objects, kept: &[], adopted: vec![], contested: vec![] }
+        let present = Some(Present { objects, ..Present::default() });
+        Report { generation: 2, deployed, failure, present, contested: vec![] }
     }
 
     #[test]
@@ -335,7 +353,8 @@ mod tests {
     #[test]
     fn what_is_no_longer_said_is_taken_out() {
         let kept = [object(State::Current).0];
-        let before = next(None, &Report { kept: &kept, ..report(None, None, &[]) }, "a");
+        let present = Some(Present { kept: &kept, ..Present::default() });
+        let before = next(None, &Report { present, ..report(None, None, &[]) }, "a");
         let after = next(Some(&before), &report(None, None, &[]), "a");
         assert_eq!(changes(Some(&before), &after), Some(json!({"kept": null})));
     }

@@ -11,7 +11,7 @@ use crate::manifest::order::uninstall_rank;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, RELEASE_LABEL};
-use crate::prune::{Occasion, PruneError, Pruned, Rules, prune, set_free};
+use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +52,11 @@ impl Leaving<'_> {
     /// Takes our marks off objects that stay.
     pub async fn set_free(&self, objects: &[Applied]) -> Result<(), UninstallError> {
         Ok(set_free(objects, &self.rules(), self.kinds, self.calls).await?)
+    }
+
+    /// Takes this custom resource's owner reference off objects that are not its release's.
+    pub async fn disown(&self, objects: &[Applied]) -> Result<(), UninstallError> {
+        Ok(disown(objects, self.owner, self.kinds, self.calls).await?)
     }
 
     fn rules(&self) -> Rules<'_> {

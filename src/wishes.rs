@@ -17,6 +17,7 @@ pub const RETRIES: &str = "chartwright.dev/retries";
 pub const PROGRESS_DEADLINE: &str = "chartwright.dev/progress-deadline";
 pub const ROLLBACK_TO: &str = "chartwright.dev/rollback-to";
 pub const ADOPT: &str = "chartwright.dev/adopt";
+pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
 /// operator-sdk's, as is the next.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
@@ -35,6 +36,8 @@ pub struct Wishes {
     pub rollback_to: RollbackTo,
     /// Whether objects that nobody claims are taken.
     pub adopt: bool,
+    /// Whether a release whose record went, and cannot be made anew from its objects, is rendered anew.
+    pub render_anew: bool,
     /// Whether what cannot be changed in place is deleted and made again.
     pub replace: bool,
     /// Whether the custom resource stays until all its objects are gone.
@@ -49,7 +52,7 @@ pub struct Wishes {
 pub enum RollbackTo {
     /// Nothing is said: what a person rolled back to with helm is held.
     Unset,
-    /// `none`: no revision is held, the spec decides.
+    /// `none`: what is held is held no longer, the spec decides.
     Spec,
     Revision(u32),
     /// This is no revision.
@@ -84,6 +87,7 @@ impl Wishes {
                 .map_or(watch.progress_deadline, |deadline| Some(deadline).filter(|deadline| !deadline.is_zero())),
             rollback_to: reader.rollback_to(),
             adopt: reader.is_asked(ADOPT),
+            render_anew: reader.is_asked(RENDER_ANEW),
             replace: reader.is_asked(UPGRADE_FORCE),
             uninstall_wait: reader.is_asked(UNINSTALL_WAIT),
             deletion: reader.deletion(),
@@ -225,6 +229,7 @@ mod tests {
             progress_deadline: Some(Duration::from_secs(540)),
             rollback_to: RollbackTo::Unset,
             adopt: false,
+            render_anew: false,
             replace: false,
             uninstall_wait: false,
             deletion: Deletion::Uninstall,
@@ -242,6 +247,7 @@ mod tests {
             progress_deadline: Some(Duration::from_secs(90)),
             rollback_to: RollbackTo::Revision(3),
             adopt: true,
+            render_anew: false,
             replace: true,
             uninstall_wait: true,
             deletion: Deletion::Orphan,

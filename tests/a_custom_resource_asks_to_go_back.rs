@@ -118,7 +118,7 @@ async fn claims_and_other_things_that_cannot_be_changed_are_left_alone() {
     project.deployed("web").await;
     let ip = project.get("v1", "Service", "web").await.unwrap().data["spec"]["clusterIP"].clone();
     let uid = project.get("v1", "PersistentVolumeClaim", "data").await.unwrap().uid();
-    // The claim is dropped, so it is kept; somebody makes another one of its name, which the old revision cannot shrink.
+    // The claim is dropped, so it is kept, and belongs to the release again afterwards.
     project.apply("web", json!({"objects": [config("web", "green"), service, job("two")]})).await;
     project.deployed("web").await;
     assert_eq!(project.status("web").await["kept"].as_array().unwrap().len(), 1);
@@ -131,6 +131,37 @@ async fn claims_and_other_things_that_cannot_be_changed_are_left_alone() {
     let history = store.history(&project.namespace, "web").await.unwrap();
     let hold = history.latest().unwrap().own.as_ref().unwrap().hold.clone().unwrap();
     assert_eq!((hold.by, hold.to), (HeldBy::Request, Some(1)));
+}
+
+#[tokio::test]
+async fn a_claim_that_has_grown_stays_as_it_is() {
+    let project = Project::of_objects().await;
+    let class = project.namespace.clone();
+    project
+        .create(json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
+            "provisioner": "example.com/none", "allowVolumeExpansion": true}))
+        .await;
+    let claim = |size: &str| {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": class,
+            "resources": {"requests": {"storage": size}}});
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec})
+    };
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue"), claim("1Gi")]})).await;
+    project.condition("web", "Deployed", "True").await;
+    let claims = project.objects("v1", "PersistentVolumeClaim", Some(&project.namespace));
+    until("the claim is bound", async || {
+        let bound = claims.get("data").await.unwrap().data["status"]["phase"] == "Bound";
+        bound.then_some(())
+    })
+    .await;
+    project.apply("web", json!({"objects": [config("web", "green"), claim("2Gi")]})).await;
+    project.deployed("web").await;
+    ask(&project, json!("1")).await;
+    project.condition("web", "Held", "True").await;
+    is(&project, "blue").await;
+    let claim = claims.get("data").await.unwrap();
+    assert_eq!(claim.data["spec"]["resources"]["requests"]["storage"], "2Gi");
 }
 
 #[tokio::test]

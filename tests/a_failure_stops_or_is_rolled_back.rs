@@ -70,8 +70,7 @@ async fn it_is_tried_as_often_as_the_annotation_says() {
     project.apply("web", bad()).await;
     let told = project.not_ready("web", "RetriesExhausted").await;
     assert!(told["message"].as_str().unwrap().contains("tried 2 times"), "{told}");
-    let refusals =
-        operator.log().lines().filter(|line| line.contains("ERROR") || line.contains("\"level\":\"ERROR\"")).count();
+    let refusals = operator.log().lines().filter(|line| line.contains("the policy says no")).count();
     assert!(refusals >= 2, "{}", operator.log());
 }
 
@@ -103,6 +102,16 @@ async fn on_request_the_last_good_revision_comes_back_and_stays() {
     project.condition("web", "Ready", "True").await;
     assert_eq!(colour(&project, "good").await, Some(json!("black")));
     assert_eq!(revisions(&project).await.last(), Some(&(4, Status::Deployed)));
+}
+
+#[tokio::test]
+async fn a_wish_that_was_left_behind_does_not_make_it_go_round() {
+    let (project, _operator) = before_a_failure("onFailure: rollback\nretries: 0").await;
+    project.annotate("web", "chartwright.dev/rollback-to", "none").await;
+    project.apply("web", bad()).await;
+    project.not_ready("web", "RolledBack").await;
+    stays(Duration::from_secs(3), "no circle", async || revisions(&project).await).await;
+    assert_eq!(revisions(&project).await.len(), 3);
 }
 
 #[tokio::test]
@@ -172,10 +181,11 @@ async fn what_is_not_ready_in_time_gives_way_to_the_revision_before() {
 #[tokio::test]
 async fn a_release_that_was_ready_once_has_kept_its_deadline() {
     let project = Project::of_objects().await;
+    project.watch_with("progressDeadline: 20s");
     let _operator = project.run();
     project.apply("web", json!({"objects": [deployment("well")]})).await;
-    project.annotate("web", "chartwright.dev/progress-deadline", "2s").await;
     project.condition("web", "Ready", "True").await;
+    project.annotate("web", "chartwright.dev/progress-deadline", "1s").await;
     until("that is written down", async || {
         let history = Store::new(Calls::new(project.client.clone())).history(&project.namespace, "web").await.unwrap();
         history.latest()?.own.as_ref()?.was_ready.then_some(())

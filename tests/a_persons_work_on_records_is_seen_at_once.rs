@@ -28,7 +28,7 @@ async fn what_a_person_uninstalled_comes_back_within_seconds() {
     two_revisions(&project).await;
     project.helm("helm4", &["uninstall", "web"]);
     until_within(Duration::from_secs(3), "it is installed again", async || {
-        records(&project).get_opt("sh.helm.release.v1.web.v1").await.unwrap()?;
+        records(&project).get_opt("sh.helm.release.v1.web.v3").await.unwrap()?;
         project.get("v1", "ConfigMap", "web").await
     })
     .await;

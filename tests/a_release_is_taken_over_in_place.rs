@@ -170,6 +170,86 @@ async fn what_operator_sdk_installed_stays_just_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_release_of_operator_sdk_that_is_not_taken_stays_when_the_custom_resource_goes() {
+    for policy in ["orphan", "uninstall"] {
+        let project = project().await;
+        let cr = project.apply("web", json!({"colour": "green"})).await;
+        install_as_operator_sdk(&project, &cr).await;
+        rolled_out(&project, "web").await;
+        let before = identity(&project, "web").await;
+        project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: renamed\nversion: 0.1.0\n");
+        let _operator = project.run();
+        project.not_ready("web", "BelongsToAnother").await;
+        project.annotate("web", "chartwright.dev/deletion-policy", policy).await;
+        project.delete("web").await;
+        project.gone("web").await;
+        stays(Duration::from_secs(3), "the garbage collector leaves it alone", async || {
+            identity(&project, "web").await
+        })
+        .await;
+        assert_eq!(identity(&project, "web").await, before, "{policy}");
+        assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false)], "{policy}");
+    }
+}
+
+#[tokio::test]
+async fn an_adoption_that_a_crash_cut_short_is_still_an_adoption() {
+    let project = project().await;
+    project.helm("helm3", &["install", "web", "charts/app", "--set", "colour=green"]);
+    let before = identity(&project, "web").await;
+    project.apply("web", json!({"colour": "green"})).await;
+    // What is written on the custom resource before the first object is applied, and the status of a failed try.
+    let marks = json!({"metadata": {
+        "finalizers": ["helm.sdk.operatorframework.io/uninstall-release"],
+        "annotations": {"applyset.kubernetes.io/contains-group-kinds": "ConfigMap,Secret,Service"},
+    }});
+    project.crs().patch("web", &Default::default(), &Patch::Merge(&marks)).await.unwrap();
+    let status = json!({"status": {"observedGeneration": 1, "conditions": []}});
+    project.crs().patch_status("web", &Default::default(), &Patch::Merge(&status)).await.unwrap();
+    let _operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, true)]);
+    assert_eq!(identity(&project, "web").await["password"], before["password"]);
+    let conditions = project.status("web").await["conditions"].clone();
+    assert!(conditions.as_array().unwrap().iter().all(|it| it["type"] != "Held"), "{conditions}");
+}
+
+#[tokio::test]
+async fn annotations_that_somebody_copied_prove_nothing() {
+    let project = project().await;
+    project.file("theirs/Chart.yaml", "apiVersion: v2\nname: theirs\nversion: 0.1.0\n");
+    project.file("theirs/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\n");
+    project.helm("helm4", &["install", "web", "theirs"]);
+    project.apply("web", json!({})).await;
+    let marks = json!({"metadata": {
+        "finalizers": ["helm.sdk.operatorframework.io/uninstall-release"],
+        "annotations": {"applyset.kubernetes.io/contains-group-kinds": "ConfigMap"},
+    }});
+    project.crs().patch("web", &Default::default(), &Patch::Merge(&marks)).await.unwrap();
+    let _operator = project.run();
+    project.not_ready("web", "BelongsToAnother").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    assert!(project.get("v1", "ConfigMap", "theirs").await.is_some());
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false)]);
+}
+
+#[tokio::test]
+async fn an_autoscaled_workload_keeps_its_replicas_when_it_is_taken_over() {
+    let project = project().await;
+    let scaled = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: scaled}\nspec:\n  replicas: 3\n  selector: {matchLabels: {app: scaled}}\n  template:\n    metadata: {labels: {app: scaled}}\n    spec: {containers: [{name: a, image: b}]}\n---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: scaled}\nspec:\n  minReplicas: 3\n  maxReplicas: 5\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}\n";
+    project.template("scaled.yaml", scaled);
+    project.helm("helm3", &["install", "web", "charts/app"]);
+    let generation = async || project.get("apps/v1", "Deployment", "scaled").await.unwrap().metadata.generation;
+    let before = generation().await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.condition("web", "Deployed", "True").await;
+    let deployment = project.get("apps/v1", "Deployment", "scaled").await.unwrap();
+    assert_eq!((&deployment.data["spec"]["replicas"], generation().await), (&json!(3), before));
+}
+
+#[tokio::test]
 async fn a_release_of_another_chart_is_not_touched_and_both_charts_are_named() {
     let project = project().await;
     project.file("theirs/Chart.yaml", "apiVersion: v2\nname: theirs\nversion: 0.1.0\n");

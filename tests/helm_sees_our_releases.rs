@@ -184,7 +184,12 @@ async fn helm_rolls_back_upgrades_and_uninstalls_our_release() {
         let latest = history.latest().unwrap();
         assert_eq!((latest.revision, latest.status), (3, Status::Deployed), "{program}");
         assert_eq!(latest.manifest, manifest("blue"), "{program}");
-        assert!(history.is_foreign(), "a person's rollback is told from our own work ({program})");
+        assert!(!latest.is_ours(), "a person's rollback is told from our own work ({program})");
+        assert_eq!(
+            latest.belongs_to(&Default::default()),
+            Some(true),
+            "and our label still says whose it is ({program})"
+        );
         let second = history.get(2).unwrap();
         assert_eq!(second.status, Status::Superseded, "{program}");
         assert!(!second.is_ours(), "{program} keeps no data key but its own, so only the manifest tells what it held");
@@ -212,7 +217,7 @@ async fn a_record_that_helm_wrote_is_read_and_stays_whole_when_we_supersede_it()
 
         let store = Store::new(Calls::new(project.client.clone()));
         let history = store.history(&project.namespace, "web").await.unwrap();
-        assert!(history.is_foreign() && history.next_revision() == 2, "{program}");
+        assert_eq!((history.belongs_to(&Default::default()), history.next_revision()), (None, 2), "{program}");
         let theirs = history.deployed().unwrap();
         assert_eq!((&theirs.config, theirs.notes.as_str()), (&json!({"colour": "blue"}), "Have fun with blue."));
         assert_eq!(theirs.hooks[0].events, ["post-install"]);

@@ -134,7 +134,6 @@ async fn two_kinds_with_the_same_name_do_not_touch_each_others_release() {
     project.apply("web", json!({"objects": [config("of-app", "blue")]})).await;
     project.condition("web", "Ready", "True").await;
     let record = async || identity(&project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.unwrap());
-    let before = record().await;
     let cr = json!({"apiVersion": other.api_version, "kind": "Other",
         "metadata": {"name": "web", "namespace": project.namespace}, "spec": {"objects": [config("of-other", "red")]}});
     project.create(cr).await;
@@ -147,6 +146,14 @@ async fn two_kinds_with_the_same_name_do_not_touch_each_others_release() {
     assert_eq!(ready["reason"], "BelongsToAnother");
     assert!(ready["message"].as_str().unwrap().contains("App web"), "{ready}");
     assert!(project.get("v1", "ConfigMap", "of-other").await.is_none());
+    // It neither tells of the other's release nor looks after it.
+    project.configs().delete("of-app", &Default::default()).await.unwrap();
+    let back = until("it comes back", async || project.get("v1", "ConfigMap", "of-app").await).await;
+    assert_eq!(back.owner_references()[0].kind, "App");
+    let refused = others.get("web").await.unwrap();
+    assert!(refused.data["status"].get("deployedRelease").is_none(), "{}", refused.data["status"]);
+    assert!(refused.finalizers().is_empty() && refused.annotations().keys().all(|key| !key.contains("applyset")));
+    let before = record().await;
     others.delete("web", &Default::default()).await.unwrap();
     until("it is gone", async || others.get_opt("web").await.unwrap().is_none().then_some(())).await;
     assert_eq!(record().await, before);

@@ -1,6 +1,6 @@
 //! Whether a chart is the one that a helm release was made from, as far as the release's record tells.
 //!
-//! Helm records a chart's metadata, its own templates and its default values, but nothing of its subcharts beyond their
+//! Helm records a chart's metadata, its own templates, files and default values, but nothing of its subcharts beyond their
 //! versions. A thin record has no templates, and so never counts as the same.
 
 use std::collections::BTreeMap;
@@ -21,10 +21,12 @@ pub fn is_the_same(chart: &Chart, recorded: &Value) -> bool {
         // What a repository adds to a dependency (tags, aliases) is written by both or by none.
         metadata(key) == own || *key == "dependencies" && is_nothing(&metadata(key)) && is_nothing(&own)
     });
-    let Some(templates) = templates_of(recorded) else { return false };
+    let (Some(templates), Some(files)) = (list(recorded, "templates"), list(recorded, "files")) else { return false };
+    let Ok((own_templates, own_files)) = files_in(&chart.dir) else { return false };
     is_same_version
         && !templates.is_empty()
-        && templates_in(&chart.dir).is_ok_and(|own| own == templates)
+        && own_templates == templates
+        && own_files == files
         && has_same_values(chart, recorded)
 }
 
@@ -33,44 +35,64 @@ fn is_nothing(value: &Value) -> bool {
 }
 
 /// By path: `templates/service.yaml`.
-type Templates = BTreeMap<String, Vec<u8>>;
+type Files = BTreeMap<String, Vec<u8>>;
 
-fn templates_of(recorded: &Value) -> Option<Templates> {
-    let list = recorded.get("templates")?.as_array()?;
+fn list(recorded: &Value, key: &str) -> Option<Files> {
+    let list = recorded.get(key).filter(|list| !list.is_null());
+    let Some(list) = list else { return Some(Files::new()) };
     let file = |file: &Value| {
-        Some((file.get("name")?.as_str()?.to_owned(), STANDARD.decode(file.get("data")?.as_str()?).ok()?))
+        // Go writes an empty file as null.
+        let data = file.get("data").and_then(Value::as_str).unwrap_or_default();
+        Some((file.get("name")?.as_str()?.to_owned(), STANDARD.decode(data).ok()?))
     };
-    list.iter().map(file).collect()
+    list.as_array()?.iter().map(file).collect()
 }
 
-fn templates_in(dir: &Path) -> std::io::Result<Templates> {
-    let mut found = Templates::new();
-    let mut directories = vec![dir.join("templates")];
+/// A chart's own templates, and what `.Files` has. What Helm records elsewhere is in neither.
+fn files_in(dir: &Path) -> std::io::Result<(Files, Files)> {
+    const ELSEWHERE: [&str; 6] =
+        ["Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "requirements.yaml", "requirements.lock"];
+    let (mut templates, mut files) = (Files::new(), Files::new());
+    let mut directories = vec![dir.to_owned()];
     while let Some(directory) = directories.pop() {
         for entry in std::fs::read_dir(directory)? {
             let path = entry?.path();
+            let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().into_owned();
             if path.is_dir() {
-                directories.push(path);
+                directories.extend((name != "charts").then_some(path));
                 continue;
             }
-            let name = path.strip_prefix(dir).unwrap_or(&path).to_string_lossy().into_owned();
             let content = std::fs::read(&path)?;
-            if !notes::is_ours(&name, &content) {
-                found.insert(name, content);
-            }
+            match name.starts_with("templates/") {
+                _ if notes::is_ours(&name, &content) || ELSEWHERE.contains(&name.as_str()) => None,
+                true => templates.insert(name, content),
+                false => files.insert(name, content),
+            };
         }
     }
-    Ok(found)
+    Ok((templates, files))
 }
 
-/// Helm merges values of subcharts into those that it records, so only a chart without any can be compared.
+/// Helm merges values of subcharts into those that it records: of a chart that has some, all its own must be there.
 fn has_same_values(chart: &Chart, recorded: &Value) -> bool {
-    if chart.dir.join("charts").is_dir() {
-        return true;
-    }
     let text = std::fs::read_to_string(chart.dir.join("values.yaml")).unwrap_or_default();
     let own = yaml::parse(&text).unwrap_or(Value::Null);
-    is_equal(&own, recorded.get("values").unwrap_or(&Value::Null))
+    let recorded = recorded.get("values").unwrap_or(&Value::Null);
+    match chart.dir.join("charts").is_dir() {
+        true => is_within(&own, recorded),
+        false => is_equal(&own, recorded),
+    }
+}
+
+/// Whether all of one is in the other.
+fn is_within(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| is_within(part, whole)))
+        }
+        (Value::Null, _) => true,
+        (part, whole) => is_equal(part, whole),
+    }
 }
 
 /// Helm reads every number as a float.
@@ -118,6 +140,9 @@ mod tests {
         let mut other = recorded.clone();
         other["metadata"]["version"] = "0.2.0".into();
         assert!(!is_the_same(&chart(values, "a: b"), &other));
+        let mut more = recorded.clone();
+        more["files"] = json!([file("dashboard.json", "{}")]);
+        assert!(!is_the_same(&chart(values, "a: b"), &more), "a file counts too");
         let mut thin = recorded;
         thin["templates"] = json!([]);
         assert!(!is_the_same(&chart(values, "a: b"), &thin));

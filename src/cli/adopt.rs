@@ -22,7 +22,7 @@ use crate::wishes::ADOPT;
 /// release of its name. With --yes, or after a question on a terminal, the annotation chartwright.dev/adopt is set on the custom
 /// resource, and the operator takes them over where they are. Nothing is made again. What belongs to somebody else is never taken.
 ///
-/// The exit code is 0 if there is nothing to adopt, or when it is adopted, and 1 if that fails.
+/// The exit code is 0 if there is nothing to adopt, or when it is adopted, and 1 if it is not, or if that fails.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "chartwright adopt [OPTIONS] KIND NAME|KIND/NAME\n       chartwright adopt [OPTIONS] -f FILE"
@@ -73,10 +73,13 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some((id, who)) = obstacles.foreign.first() {
         bail!("{id} belongs to {who} and is not taken; give the custom resource another name, or remove it there");
     }
-    if obstacles == Obstacles::default() || !is_wanted(&args)? {
+    if obstacles == Obstacles::default() {
         return Ok(ExitCode::SUCCESS);
     }
-    take(&args, &ready, &obstacles).await
+    match is_wanted(&args)? {
+        true => take(&args, &ready, &obstacles).await,
+        false => Ok(ExitCode::FAILURE),
+    }
 }
 
 /// The release of another tool that the operator would take over.
@@ -143,6 +146,10 @@ async fn take(args: &Args, ready: &Ready, obstacles: &Obstacles) -> anyhow::Resu
     let look = |status: &Value, history: &History| adopted(status, &before, history, generation);
     match args.patience.until(&ready.session, found, look).await? {
         Ok(revision) => {
+            if !obstacles.loose.is_empty() {
+                // It has done its work, and must not take what a later revision finds.
+                ready.session.annotate(found, ADOPT, None).await?;
+            }
             if args.output.is_none() {
                 print(&format!("{}: adopted, as revision {revision}\n", found.shown()))?;
             }

@@ -121,14 +121,7 @@ impl Wish<'_> {
                 Some(to),
             );
         }
-        let text = to.to_string();
-        let is_written = self.found.cr.annotations().get(ROLLBACK_TO) == Some(&text);
-        if is_written && latest_own(history).is_some_and(|own| own.request == Some(to)) {
-            // It was answered once, and the hold ended since. Only a new wish is heard.
-            self.write(None).await?;
-            self.args.patience.until(self.session, self.found, is_forgotten).await?;
-        }
-        self.write(Some(&text)).await?;
+        self.ask(&to.to_string(), to, history).await?;
         if self.args.patience.no_wait {
             return self.tell(&format!("asked to go back to revision {to}"), None, Some(to));
         }
@@ -147,17 +140,29 @@ impl Wish<'_> {
             return self.tell("no revision is held: the spec decides already", revision, None);
         }
         let before = self.found.cr.status().unwrap_or_default();
-        self.write(Some("none")).await?;
+        self.ask("none", 0, history).await?;
         if self.args.patience.no_wait {
             return self.tell("asked to let the spec decide again", None, None);
         }
         let look = |status: &Value, history: &History| resumed(status, &before, history);
         match self.args.patience.until(self.session, self.found, look).await? {
             Outcome::Deployed(revision) => {
+                // It has done its work.
+                self.write(None).await?;
                 self.tell(&format!("the spec decides again, as revision {revision}"), Some(revision), None)
             }
             Outcome::Failed(message) => bail!("what the spec says did not come back: {message}"),
         }
+    }
+
+    /// Writes the wish. One that was answered before is heard only when it was taken back in between.
+    async fn ask(&self, text: &str, answer: u32, history: &History) -> anyhow::Result<()> {
+        let is_written = self.found.cr.annotations().get(ROLLBACK_TO).is_some_and(|written| written == text);
+        if is_written && latest_own(history).is_some_and(|own| own.request == Some(answer)) {
+            self.write(None).await?;
+            self.args.patience.until(self.session, self.found, is_forgotten).await?;
+        }
+        self.write(Some(text)).await
     }
 
     async fn write(&self, value: Option<&str>) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::release::{Hold, codec};
+use crate::release::{Hold, Release, codec};
 use Status::*;
 
 fn mark(kind: &str, uid: &str) -> OwnerMark {
@@ -12,6 +12,13 @@ fn mark(kind: &str, uid: &str) -> OwnerMark {
 fn own(revision: u32, status: Status, digest: &str) -> Release {
     let own = Own { digest: digest.into(), owner: mark("App", "u"), ..Own::default() };
     Release { revision, status, own: Some(own), chart: json!({"name": "app"}), ..codec::tests::release() }
+}
+
+/// A revision that helm wrote over ours: our data is gone, our label is not.
+fn over_ours(revision: u32, status: Status) -> Release {
+    let release = own(revision, status, "old");
+    let secret = codec::encode(&release, Timestamp::now()).unwrap();
+    Release { own: None, ..codec::decode(&secret).unwrap() }
 }
 
 fn helms(revision: u32, status: Status) -> Release {
@@ -45,8 +52,8 @@ fn course(releases: &[Release], change: impl FnOnce(&mut Situation<'_>)) -> Cour
         asked: Hash(0),
         rolls_back: false,
         is_new: false,
-        was_deployed: true,
-        was_ours: true,
+        told: None,
+        has_contents: true,
         now: "2026-11-16T13:01:00Z".parse().unwrap(),
     };
     change(&mut situation);
@@ -60,8 +67,9 @@ fn plain(releases: &[Release]) -> Course {
 
 #[test]
 fn without_records_it_depends_on_what_the_custom_resource_remembers() {
-    assert_eq!(plain(&[]), Course::Recover);
-    assert_eq!(course(&[], |it| it.was_deployed = false), Course::Deploy);
+    assert_eq!(plain(&[]), Course::Recover, "objects may be there");
+    assert_eq!(course(&[], |it| it.has_contents = false), Course::Deploy);
+    assert_eq!(course(&[], |it| (it.told, it.has_contents) = (Some(3), false)), Course::Recover);
     let owner = mark("App", "u");
     let known = Revisions::default();
     let mut situation = Situation {
@@ -73,8 +81,8 @@ fn without_records_it_depends_on_what_the_custom_resource_remembers() {
         asked: Hash(0),
         rolls_back: false,
         is_new: true,
-        was_deployed: false,
-        was_ours: false,
+        told: None,
+        has_contents: false,
         now: Timestamp::now(),
     };
     assert_eq!(decide(&known, None, &situation), Course::Deploy, "nothing need be asked for the first install");
@@ -94,17 +102,30 @@ fn another_life_of_the_custom_resource_takes_its_objects_again() {
     let earlier = with(own(1, Deployed, "new"), |own| own.owner = mark("App", "earlier"));
     assert_eq!(plain(std::slice::from_ref(&earlier)), Course::TakeCharge(Taking::NewLife));
     let other = with(earlier, |own| own.owner = mark("Other", "u"));
-    assert!(matches!(plain(&[other]), Course::Refuse(Refusal::Owned(owner)) if owner.kind == "Other"));
+    assert!(matches!(plain(&[other]), Course::Refuse(Refusal::Owned(Some(owner))) if owner.kind == "Other"));
 }
 
 #[test]
 fn a_release_of_another_tool_is_adopted_only_from_the_same_chart() {
-    let not_ours = |it: &mut Situation<'_>| (it.was_ours, it.was_deployed) = (false, false);
-    assert_eq!(course(&[helms(4, Deployed)], not_ours), Course::TakeCharge(Taking::Adopted));
+    assert_eq!(plain(&[helms(4, Deployed)]), Course::TakeCharge(Taking::Adopted));
     let other = Release { chart: json!({"name": "shop"}), ..helms(4, Deployed) };
     let refusal = Refusal::OtherChart { theirs: "shop".into() };
-    assert_eq!(course(std::slice::from_ref(&other), not_ours), Course::Refuse(refusal));
-    assert_eq!(plain(&[other]), Course::TakeCharge(Taking::ByHelm), "helm upgrade of ours to another chart");
+    assert_eq!(plain(std::slice::from_ref(&other)), Course::Refuse(refusal), "annotations prove nothing");
+    let upgraded = Release { chart: json!({"name": "shop"}), ..over_ours(4, Deployed) };
+    assert_eq!(plain(&[upgraded]), Course::TakeCharge(Taking::ByHelm), "helm upgrade of ours to another chart");
+}
+
+#[test]
+fn what_helm_wrote_over_another_custom_resources_release_is_still_its_own() {
+    let others = with(own(1, Superseded, "old"), |own| own.owner = mark("Other", "v"));
+    let refused = plain(&[others, helms(2, Deployed)]);
+    assert!(matches!(refused, Course::Refuse(Refusal::Owned(Some(owner))) if owner.kind == "Other"));
+    let owner = mark("Other", "v");
+    let refused = course(&[over_ours(1, Superseded), helms(2, Deployed)], |it| {
+        // The same release in the eyes of another kind; nobody says any more whose it is, but the label does.
+        it.owner = Box::leak(Box::new(owner));
+    });
+    assert_eq!(refused, Course::Refuse(Refusal::Owned(None)));
 }
 
 #[test]
@@ -112,11 +133,13 @@ fn helm_at_work_is_waited_for_but_not_for_ever() {
     let wait = |status| Course::Wait { revision: 2, status, is_new: false };
     for status in [PendingRollback, PendingUpgrade, Uninstalling] {
         assert_eq!(plain(&[own(1, Deployed, "new"), helms(2, status)]), wait(status));
-        let later = |it: &mut Situation<'_>| it.now = "2026-11-16T13:11:00Z".parse().unwrap();
-        assert_eq!(course(&[own(1, Deployed, "new"), helms(2, status)], later), Course::Deploy);
+        let later = |it: &mut Situation<'_>| it.now = "2026-11-16T13:16:00Z".parse().unwrap();
+        assert_eq!(course(&[own(1, Deployed, "new"), helms(2, status)], later), Course::Again, "its render is right");
+        assert_eq!(course(&[own(1, Deployed, "old"), helms(2, status)], later), Course::Deploy);
     }
-    assert_eq!(plain(&[helms(2, Uninstalled)]), Course::Reinstall);
+    assert_eq!(plain(&[own(1, Superseded, "old"), helms(2, Uninstalled)]), Course::Reinstall);
     assert_eq!(plain(&[own(1, Superseded, "new"), helms(2, Failed)]), Course::Deploy);
+    assert_eq!(plain(&[held(1, HeldBy::Helm), helms(2, Failed)]), Course::Again, "what was held is held again");
 }
 
 #[test]
@@ -128,6 +151,20 @@ fn a_persons_rollback_is_held_until_something_else_is_wanted() {
     assert_eq!(course(&taken, |it| it.wanted = "newer"), Course::Deploy);
     assert_eq!(course(&taken, |it| it.wanted = "old"), Course::Keep, "the spec asks for just this");
     assert_eq!(course(&taken, |it| it.request = Request::Spec), Course::Deploy, "somebody ends the hold");
+    assert_eq!(course(&taken, |it| it.request = Request::Unreadable), Course::Keep, "a slip ends nothing");
+    let later = with(held(3, HeldBy::Helm), |own| own.request = Some(0));
+    assert_eq!(course(&[later], |it| it.request = Request::Spec), Course::Keep, "that was asked for before");
+}
+
+#[test]
+fn no_wish_makes_upgrades_and_rollbacks_go_round() {
+    for request in [Request::Nothing, Request::Spec, Request::Revision(9), Request::Unreadable] {
+        let back = with(held(3, HeldBy::Failure), |own| own.request = request.answer());
+        let rolls_back = |it: &mut Situation<'_>| (it.rolls_back, it.request) = (true, request);
+        let failed = with(failed(2, 4, false), |own| own.request = request.answer());
+        let history = [own(1, Superseded, "old"), failed, back];
+        assert_eq!(course(&history, rolls_back), Course::Keep, "{request:?}");
+    }
 }
 
 #[test]
@@ -178,6 +215,12 @@ fn what_is_late_stays_or_is_rolled_back_but_never_in_a_circle() {
 
 #[test]
 fn a_deployed_record_that_went_is_recovered() {
-    assert_eq!(plain(&[own(1, Superseded, "old")]), Course::Recover);
-    assert_eq!(course(&[own(1, Superseded, "old")], |it| it.was_deployed = false), Course::Deploy);
+    let told = |revision| move |it: &mut Situation<'_>| it.told = Some(revision);
+    assert_eq!(course(&[own(1, Superseded, "old")], told(2)), Course::Recover);
+    assert_eq!(course(&[own(1, Superseded, "old"), own(2, Failed, "x")], told(3)), Course::Recover);
+    assert_eq!(course(&[helms(1, Superseded)], told(2)), Course::Recover, "an adopted one below it");
+    assert_eq!(course(&[own(1, Deployed, "new")], told(1)), Course::Keep);
+    assert_eq!(course(&[own(1, Superseded, "old"), own(2, Deployed, "new")], told(1)), Course::Keep, "not told yet");
+    let other = Release { chart: json!({"name": "shop"}), ..helms(1, Deployed) };
+    assert!(matches!(course(&[other], told(3)), Course::Refuse(_)), "somebody took the name since");
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::course::Refusal;
 use crate::release::codec::tests::release;
 use crate::release::{OwnerMark, Status, Trouble};
 
@@ -9,7 +10,7 @@ fn history(statuses: &[Status]) -> History {
 
 /// The revision whose record is used and how, or why there is nothing to show.
 fn routed(course: Course, history: &History) -> Result<Option<(u32, Manner)>, String> {
-    let route = route(&course, history, "default/web", |_| Course::Keep);
+    let route = route(&course, history, "default/web", "app", |_| Course::Keep);
     route.map_err(|error| error.to_string()).map(|route| match route {
         Route::Record(record, manner) => Some((record.revision, manner)),
         Route::Render => None,
@@ -32,7 +33,7 @@ fn a_record_is_used_where_it_holds_what_is_wanted() {
 #[test]
 fn what_is_taken_over_and_then_replaced_is_rendered() {
     let history = history(&[Status::Deployed]);
-    let route = route(&Course::TakeCharge(Taking::Adopted), &history, "default/web", |_| Course::Deploy);
+    let route = route(&Course::TakeCharge(Taking::Adopted), &history, "default/web", "app", |_| Course::Deploy);
     assert!(matches!(route, Ok(Route::Render)));
 }
 
@@ -50,11 +51,14 @@ fn where_nothing_is_done_a_sentence_says_why() {
     let cases = [
         (Course::Stop(trouble), "default/web failed 4 times, and is not tried again"),
         (Course::Recover, "the record of the release default/web went"),
-        (Course::Refuse(Refusal::Owned(Box::new(owner))), "the release default/web exists and belongs to the App shop"),
-        (Course::Refuse(Refusal::OtherChart { theirs: "db".into() }), "from another chart, db"),
+        (
+            Course::Refuse(Refusal::Owned(Some(Box::new(owner)))),
+            "the release default/web exists and belongs to the App shop",
+        ),
+        (Course::Refuse(Refusal::OtherChart { theirs: "db".into() }), "from the chart db"),
         (
             Course::Refuse(Refusal::NoSuchRevision { wanted: 7, known: vec![1, 2] }),
-            "no revision 7 to go back to; it has 1, 2",
+            "no revision 7 to go back to, only 1, 2",
         ),
     ];
     for (course, expected) in cases {

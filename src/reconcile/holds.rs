@@ -5,7 +5,8 @@
 
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
-use crate::release::{HeldBy, History, Hold, Release, Status, Summary};
+use crate::course::{Refusal, Request};
+use crate::release::{HeldBy, History, Hold, Own, Release, Status};
 
 impl Subject<'_> {
     /// Makes a new revision of an earlier one, and holds it.
@@ -18,7 +19,7 @@ impl Subject<'_> {
     ) -> Result<Release, ReconcileError> {
         let Some(target) = history.get(to) else {
             let known = history.iter().map(|release| release.revision).collect();
-            return Err(ReconcileError::NoSuchRevision { release: self.release.clone(), wanted: to, known });
+            return Err(self.refused(&Refusal::NoSuchRevision { wanted: to, known }));
         };
         let hold = self.hold(to, failed, wish, history);
         let is_there =
@@ -52,21 +53,23 @@ impl Subject<'_> {
         Ok(self.store.update(&pinned).await?)
     }
 
-    /// A request that is not made any more is forgotten, so that it can be made again.
-    pub(super) async fn forget_request(&self, latest: &Summary) -> Result<(), ReconcileError> {
-        let mut release = self.still_standing(latest.revision).await?;
+    /// A request that is not made any more is forgotten, so that it can be made again; `none` is noted, so that it ends only
+    /// what was held when it came.
+    pub(super) async fn note_request(&self, latest: &Release) -> Result<Release, ReconcileError> {
+        let mut release = latest.clone();
         if let Some(own) = &mut release.own {
-            own.request = None;
-            own.hold = own.hold.take().filter(|hold| hold.by != HeldBy::Request);
+            own.request = self.request().answer();
+            own.hold = own.hold.take().filter(|hold| match self.request() {
+                Request::Spec => false,
+                _ => hold.by != HeldBy::Request,
+            });
         }
-        self.store.update(&release).await?;
-        Ok(())
+        Ok(self.store.update(&release).await?)
     }
 
-    /// Whether the record still tells of a request that was taken back.
-    pub(super) fn has_stale_request(&self, latest: &Summary) -> bool {
-        let answered = latest.own.as_ref().and_then(|own| own.request);
-        answered.is_some() && self.own(String::new()).request.is_none()
+    /// Whether the record tells of a request that is not made any more.
+    pub(super) fn has_stale_request(&self, own: Option<&Own>) -> bool {
+        own.is_some_and(|own| self.request().is_stale(own.request))
     }
 }
 

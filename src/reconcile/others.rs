@@ -4,6 +4,7 @@ use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::{ReconcileError, Subject};
+use crate::apply::handover;
 use crate::children::Sight;
 use crate::drift;
 use crate::object::ObjectKey;
@@ -56,6 +57,11 @@ impl Subject<'_> {
         let key = planned.object.id().key();
         let rules = self.context.children.rules(&key, &live.metadata);
         let is_scaled = planned.is_scaled || self.context.scalers.governs_without(&key, leaving);
+        // What helm wrote by update is about to become ours, so it is not others'.
+        let mut live = live.clone();
+        if let Some(managers) = handover::handed_over(&live.metadata) {
+            live.metadata.managed_fields = Some(managers);
+        }
         let live = serde_json::to_value(live).unwrap_or(Value::Null);
         let replicas = |planned: &Planned| planned.object.value().pointer("/spec/replicas").cloned();
         let wanted = replicas(&planned);

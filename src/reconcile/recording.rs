@@ -43,7 +43,12 @@ impl Subject<'_> {
             own.objects = objects.collect();
         }
         match history.get(pending.revision) {
-            None => Ok(self.store.create(&pending).await?),
+            None => {
+                let pending = self.store.create(&pending).await?;
+                // Also a release that never succeeds has so many records and no more.
+                self.expire(&history.clone().with(pending.clone())).await?;
+                Ok(pending)
+            }
             Some(old) => {
                 pending.status = pending_status(&pending, history);
                 match *old == pending {
@@ -100,7 +105,8 @@ impl Subject<'_> {
             let applied: Vec<Applied> = progress.all().cloned().collect();
             fill_in(&mut own.objects, &applied);
             own.kept = pruned.kept.clone();
-            (own.trouble, own.applied_at) = (None, Some(now.as_second()));
+            own.trouble = None;
+            own.applied_at = self.wishes.progress_deadline.map(|_| now.as_second());
         }
         // While the record is pending, a crash has this done again.
         self.expire(&history.clone().with(deployed.clone())).await?;
@@ -146,7 +152,7 @@ impl Subject<'_> {
 fn pending_status(pending: &Release, history: &History) -> Status {
     match &pending.own {
         Some(own) if own.hold.is_some() => Status::PendingRollback,
-        _ if history.deployed().is_some() => Status::PendingUpgrade,
+        _ if history.was_deployed() => Status::PendingUpgrade,
         _ => Status::PendingInstall,
     }
 }
@@ -156,14 +162,9 @@ fn done(pending: &Release, history: &History) -> String {
     let hold = pending.own.as_ref().and_then(|own| own.hold.as_ref());
     match hold.and_then(|hold| hold.to) {
         Some(to) => format!("Rollback to {to}"),
-        None if is_upgrade(history) => UPGRADED.to_owned(),
+        None if history.was_deployed() => UPGRADED.to_owned(),
         None => INSTALLED.to_owned(),
     }
-}
-
-/// Whether a revision was ever deployed.
-fn is_upgrade(history: &History) -> bool {
-    history.iter().any(|release| matches!(release.status, Status::Deployed | Status::Superseded))
 }
 
 /// Puts what the API server answered into the list of objects.

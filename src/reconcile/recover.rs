@@ -17,7 +17,7 @@ use crate::drift::{extract, fields};
 use crate::manifest::order::install_rank;
 use crate::object::{Object, ObjectId};
 use crate::plan::{is_kept, unmarked};
-use crate::release::{Applied, History, Own, Release, Status, Stored};
+use crate::release::{Applied, History, Hold, Own, Release, Status, Stored};
 use crate::uninstall::Leaving;
 
 /// What became of a release whose record went.
@@ -39,12 +39,15 @@ impl Subject<'_> {
             return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
         }
         let kept = |live: &DynamicObject| is_kept(|key| live.annotations().get(key).map(String::as_str));
-        let mut left: Vec<_> = live.into_iter().filter(|(_, live)| !kept(live)).collect();
-        left.sort_by(|(a, _), (b, _)| install_rank(&a.id.kind).cmp(&install_rank(&b.id.kind)));
-        if left.is_empty() {
-            self.tell_uninstalled().await;
+        if live.iter().all(|(_, live)| kept(live)) {
+            // Without a told revision this is a first install that a crash cut short.
+            if self.told_revision().is_some() {
+                self.tell_uninstalled().await;
+            }
             return Ok(Recovered::Gone(None));
         }
+        let mut left = live;
+        left.sort_by(|(a, _), (b, _)| install_rank(&a.id.kind).cmp(&install_rank(&b.id.kind)));
         match self.rebuilt(&left, wish, history) {
             Ok(release) => {
                 let release = self.store.create(&release).await?;
@@ -56,7 +59,7 @@ impl Subject<'_> {
                 self.warn("RecordRebuilt", &message).await;
                 Ok(Recovered::Rebuilt(Box::new(release)))
             }
-            Err(_) if self.wishes.adopt => {
+            Err(_) if self.wishes.render_anew => {
                 let objects = left.into_iter().map(|(applied, _)| applied).collect();
                 let own = Own { objects, ..self.own(String::new()) };
                 let left = self.record_of_what_is_there(String::new(), own, wish, history);
@@ -96,7 +99,7 @@ impl Subject<'_> {
             let wants_replicas = object.value().pointer("/spec/replicas").is_some();
             objects.push(Applied { mark, wants_replicas, ..applied.clone() });
         }
-        let own = Own { objects, ..self.own(digest.to_owned()) };
+        let own = Own { objects, hold: self.told_hold(), ..self.own(digest.to_owned()) };
         Ok(self.record_of_what_is_there(manifest, own, wish, history))
     }
 
@@ -115,9 +118,15 @@ impl Subject<'_> {
             description: "Recorded anew from the objects that were there".to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
-            own: Some(Own { applied_at: Some(now.as_second()), ..own }),
+            own: Some(own),
             stored: Stored::default(),
         }
+    }
+
+    /// The hold that the status tells of.
+    fn told_hold(&self) -> Option<Hold> {
+        let told = self.status()?.pointer("/deployedRelease/hold")?;
+        serde_json::from_value(told.clone()).ok()
     }
 
     /// The objects of the release as the status tells them, without those that end by themselves.
@@ -158,7 +167,7 @@ impl Subject<'_> {
         let sets: Vec<String> =
             self.told_objects().filter(|id| id.kind == "StatefulSet").map(|id| format!("-{}-", id.name)).collect();
         let is_of_set = |name: &str| {
-            let ordinal = |set: &String| name.split_once(set.as_str()).map(|(_, ordinal)| ordinal);
+            let ordinal = |set: &String| name.rsplit_once(set.as_str()).map(|(_, ordinal)| ordinal);
             sets.iter().filter_map(ordinal).any(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
         };
         let is_marked = |claim: &PartialObjectMeta<PersistentVolumeClaim>| {

@@ -16,7 +16,7 @@ use crate::children::{Sight, ends_by_itself};
 use crate::health::{self, Cause, Health, State};
 use crate::object::ObjectId;
 use crate::release::{self, Own, Release};
-use crate::status::{self, Deployed, Failure, Report};
+use crate::status::{self, Deployed, Failure, Present, Report};
 
 impl Subject<'_> {
     /// Observes the release's objects and writes the status if it says something new.
@@ -77,14 +77,20 @@ impl Subject<'_> {
                 manifest: release::without_secret_data(&release.manifest),
             }),
             failure,
-            held: standing.and_then(|standing| {
-                let hold = standing.hold()?;
-                Some((hold.by, format!("Revision {} stays: {}", standing.revision, held_sentence(hold))))
-            }),
             // What a record that went held is needed to make it anew.
-            objects: (standing.is_some() || self.told_revision().is_none()).then_some(objects),
-            kept: own.map_or(&[], |own| &own.kept),
-            adopted: all.iter().filter(|applied| applied.is_adopted).map(|applied| applied.id.to_string()).collect(),
+            present: (standing.is_some() || self.told_revision().is_none()).then(|| Present {
+                held: standing.and_then(|standing| {
+                    let hold = standing.hold()?;
+                    Some((hold, format!("Revision {} stays: {}", standing.revision, held_sentence(hold))))
+                }),
+                objects,
+                kept: own.map_or(&[], |own| &own.kept),
+                adopted: all
+                    .iter()
+                    .filter(|applied| applied.is_adopted)
+                    .map(|applied| applied.id.to_string())
+                    .collect(),
+            }),
             contested: self.contested(own),
         }
     }

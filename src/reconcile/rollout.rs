@@ -24,11 +24,12 @@ impl Subject<'_> {
     /// The record of the revision that is about to be made.
     pub(super) fn draft(&self, wish: &Wish, rendered: &Rendered, history: &History) -> Release {
         let now = Timestamp::now();
-        let upgrade = history.deployed().is_some();
+        let upgrade = history.was_deployed();
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
-            revision: history.next_revision(),
+            // Numbers go on where the records went, so that a later one is always newer than what the status tells.
+            revision: history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1))),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
             chart: wish.chart.metadata.clone(),
             config: wish.values.json().clone(),

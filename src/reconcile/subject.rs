@@ -22,6 +22,7 @@ use crate::course::{Refusal, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::drift;
+use crate::error::Category;
 use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
 use crate::queue::{Turn, Urgency};
@@ -182,21 +183,14 @@ impl<'a> Subject<'a> {
     }
 
     /// Why a release is not this custom resource's to change.
-    pub fn refused(&self, refusal: Refusal) -> ReconcileError {
-        let (release, chart) = (format!("{}/{}", self.namespace, self.release), &self.context.chart.current().name);
-        let who = match refusal {
-            Refusal::Owned(owner) => format!(
-                "belongs to the {} {}; give the custom resource another name, give the kind names of its own with `releaseName` in watches.yaml, or remove that one",
-                owner.kind, owner.name
-            ),
-            Refusal::OtherChart { theirs } => format!(
-                "was made by another tool from the chart {theirs}, and this kind's chart is {chart}, so it is not taken over; give the custom resource another name, or remove that release"
-            ),
-            Refusal::NoSuchRevision { wanted, known } => {
-                return ReconcileError::NoSuchRevision { release, wanted, known };
-            }
+    pub fn refused(&self, refusal: &Refusal) -> ReconcileError {
+        let release = format!("{}/{}", self.namespace, self.release);
+        let category = match refusal {
+            Refusal::NoSuchRevision { .. } => Category::NoSuchRevision,
+            Refusal::Owned(_) | Refusal::OtherChart { .. } => Category::BelongsToAnother,
         };
-        ReconcileError::NotOurs { release, who }
+        let message = refusal.sentence(&release, &self.context.chart.current().name);
+        ReconcileError::Refused { category, message }
     }
 
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:

@@ -4,7 +4,6 @@
 //! Its objects are applied where they are, as the record says, with our marks. Nothing is made again, no new revision comes of
 //! it, and the record gets our part only when all of it is done; so a crash has it done once more, and that changes nothing.
 
-use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::holds::{held_sentence, overridden, rolled_back_to};
@@ -30,8 +29,11 @@ impl Subject<'_> {
     ) -> Result<Release, ReconcileError> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
         let mut own = self.own_of_taken(taking, wish, history, latest);
+        let kinds = self.context.kinds.kinds();
+        let members = plan::members(&latest.manifest, &self.namespace, &kinds);
+        // Before anything is touched: what cannot be recorded is not taken.
+        self.store.check_size(&Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() })?;
         own.objects = self.apply_in_place(latest).await?;
-        own.applied_at = Some(Timestamp::now().as_second());
         let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
         self.tell_of(taking, &taken).await;
         Ok(taken)
@@ -79,10 +81,19 @@ impl Subject<'_> {
 
     /// Puts our marks on an object that cannot be changed otherwise, so that it goes when the release goes.
     async fn mark_only(&self, planned: &Planned) -> Result<(), ReconcileError> {
-        let part = |key: &str| planned.object.value()["metadata"].get(key).cloned().unwrap_or_default();
-        let metadata = json!({"labels": part("labels"), "annotations": part("annotations"), "ownerReferences": part("ownerReferences")});
-        let marked = self.calls.merge(&planned.kind, &planned.object.id(), &json!({"metadata": metadata})).await;
-        marked.map_err(ReconcileError::Look)
+        let (id, wanted) = (planned.object.id(), &planned.object.value()["metadata"]);
+        let live = self.calls.metadata(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
+        let Some(live) = live else { return Ok(()) };
+        let others = live.owner_references.iter().flatten().filter(|reference| reference.controller != Some(true));
+        let ours = wanted["ownerReferences"].as_array().into_iter().flatten().cloned();
+        let owners: Vec<Value> = others.map(|reference| json!(reference)).chain(ours).collect();
+        let patch = json!({"metadata": {
+            "resourceVersion": live.resource_version,
+            "labels": wanted.get("labels"),
+            "annotations": wanted.get("annotations"),
+            "ownerReferences": owners,
+        }});
+        self.calls.merge(&planned.kind, &id, &patch).await.map_err(ReconcileError::Look)
     }
 
     async fn tell_of(&self, taking: Taking, taken: &Release) {
@@ -127,7 +138,8 @@ impl Taken<'_> {
             (Taking::NewLife, Some(own)) => Own { owner: fresh.owner, ..own.clone() },
             (Taking::Adopted, _) => {
                 let digest = if is_same_input { self.wanted.to_owned() } else { String::new() };
-                Own { digest, ..fresh }
+                // What is asked for was asked of the release as it is.
+                Own { digest, request: None, ..fresh }
             }
             _ => {
                 let digest = self.latest.digest().unwrap_or_default().to_owned();

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Subject};
-use crate::applyset::Contents;
 use crate::error::Category;
 use crate::identity::{FINALIZER, OLDER_FINALIZER};
 use crate::plan::members;
@@ -66,7 +65,7 @@ impl Subject<'_> {
     async fn set_free(&self) -> Result<Vec<String>, ReconcileError> {
         let history = self.readable_history().await?;
         if self.somebody_else(&history).is_some() {
-            return Ok(vec![]);
+            return self.leave_to_others_for_good(&history).await;
         }
         let recorded = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
@@ -78,6 +77,19 @@ impl Subject<'_> {
         }
         let message = format!("The {} objects of release {} stay and are left to helm", objects.len(), self.release);
         self.tell("Orphaned", &message).await;
+        Ok(vec![])
+    }
+
+    /// A release of somebody else stays. operator-sdk lets the custom resource own its objects and records: that has to end, or
+    /// the garbage collector would come for them.
+    async fn leave_to_others_for_good(&self, history: &History) -> Result<Vec<String>, ReconcileError> {
+        let Some(latest) = history.latest() else { return Ok(vec![]) };
+        let kinds = self.context.kinds.kinds();
+        let objects = members(&latest.manifest, &self.namespace, &kinds);
+        self.leaving(&kinds, true).disown(&objects).await?;
+        for release in history.iter().filter(|release| release.is_owned_by(&self.owner.uid)) {
+            self.store.disown(release).await?;
+        }
         Ok(vec![])
     }
 
@@ -104,7 +116,7 @@ impl Subject<'_> {
         let history = self.readable_history().await?;
         if let Some(who) = self.somebody_else(&history) {
             self.warn("NotUninstalled", &format!("The release {} {who}, so its objects stay", self.release)).await;
-            return Ok(vec![]);
+            return self.leave_to_others_for_good(&history).await;
         }
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
@@ -136,14 +148,16 @@ impl Subject<'_> {
         }
     }
 
-    /// Whose the release of this name is, if it is not this custom resource's. A person's `helm rollback` writes a record
-    /// without our data, and drops ours from the one before: then the objects that still carry our marks go.
+    /// Whose the release of this name is, if it is not this custom resource's.
     fn somebody_else(&self, history: &History) -> Option<String> {
-        let newest = history.iter().rev().find_map(|release| release.own.as_ref());
-        match newest {
-            Some(own) if own.owner.is_same_resource(&self.owner_mark()) => None,
-            Some(own) => Some(format!("belongs to the {} {}", own.owner.kind, own.owner.name)),
-            None if history.is_empty() || self.contents() != Contents::default() => None,
+        match history.belongs_to(&self.owner_mark()) {
+            Some(true) => None,
+            Some(false) => {
+                let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
+                let who = owner.map(|owner| format!("the {} {}", owner.kind, owner.name));
+                Some(format!("belongs to {}", who.as_deref().unwrap_or("another custom resource")))
+            }
+            None if history.is_empty() => None,
             None => Some("was made by another tool".to_owned()),
         }
     }
@@ -153,10 +167,7 @@ impl Subject<'_> {
             generation: self.cr.metadata.generation.unwrap_or_default(),
             deployed: None,
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
-            held: None,
-            objects: None,
-            kept: &[],
-            adopted: vec![],
+            present: None,
             contested: vec![],
         };
         self.write_status(&report).await

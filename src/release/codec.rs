@@ -30,6 +30,8 @@ pub(super) use json::nullable;
 
 /// On every record of ours. It proves nothing (`helm rollback` copies it), but finds records.
 pub const DIGEST_LABEL: &str = "chartwright.dev/digest";
+/// On every record of ours too, and kept and copied by helm as the other: whose the release is, also where helm dropped our data.
+pub const OWNER_LABEL: &str = "chartwright.dev/owner";
 /// The most that a Secret's data may be, by the API server's rule.
 pub const SECRET_LIMIT: usize = 1024 * 1024;
 /// What an object's UID and marks will take in our data, once it was applied: as text, and packed. They are mostly random
@@ -48,12 +50,29 @@ pub struct Stored {
     own: Option<Vec<u8>>,
     resource_version: Option<String>,
     digest_label: Option<String>,
+    owner_label: Option<String>,
+    /// By the API server's clock.
+    written_at: Option<Timestamp>,
+    /// The UIDs of the Secret's owners: operator-sdk gives it one.
+    owners: Vec<String>,
 }
 
 impl Stored {
     /// The label that helm keeps when it rewrites a record of ours.
     pub(super) fn digest_label(&self) -> Option<&str> {
         self.digest_label.as_deref()
+    }
+
+    pub(super) fn owner_label(&self) -> Option<&str> {
+        self.owner_label.as_deref()
+    }
+
+    pub(super) fn is_owned_by(&self, uid: &str) -> bool {
+        self.owners.iter().any(|owner| owner == uid)
+    }
+
+    pub(super) fn written_at(&self) -> Option<Timestamp> {
+        self.written_at
     }
 
     pub(super) fn chart(&self) -> Option<&Value> {
@@ -172,9 +191,14 @@ pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
 
 /// The merge patch that leaves a record to helm: nothing of ours stays in it.
 pub fn freeing(release: &Release) -> Value {
-    let labels = json!({DIGEST_LABEL: null});
+    let labels = json!({DIGEST_LABEL: null, OWNER_LABEL: null});
     let version = &release.stored.resource_version;
     json!({"metadata": {"labels": labels, "resourceVersion": version, "ownerReferences": null}, "data": {OWN_KEY: null}})
+}
+
+/// The merge patch that takes the owners off a record's Secret.
+pub fn disowning(release: &Release) -> Value {
+    json!({"metadata": {"resourceVersion": release.stored.resource_version, "ownerReferences": null}})
 }
 
 /// The record after it was written, so that it can be written again.
@@ -213,7 +237,10 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
         helm: Some(helm),
         own: own_bytes.map(<[u8]>::to_vec),
         resource_version: secret.metadata.resource_version.clone(),
-        digest_label: secret.metadata.labels.as_ref().and_then(|labels| labels.get(DIGEST_LABEL)).cloned(),
+        digest_label: label(secret, DIGEST_LABEL),
+        owner_label: label(secret, OWNER_LABEL),
+        written_at: written_at(secret),
+        owners: secret.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect(),
     };
     Ok(release)
 }
@@ -226,18 +253,30 @@ fn contents(release: &Release) -> Stored {
         Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => bytes.clone(),
         _ => own.to_bytes(),
     });
-    let digest_label =
-        release.own.as_ref().map(|own| own.digest.clone()).or_else(|| release.stored.digest_label.clone());
-    Stored { helm: Some(helm), own, resource_version: None, digest_label }
+    let own_labels = release.own.as_ref().map(|own| (own.digest.clone(), own.owner.id()));
+    let (digest_label, owner_label) = match own_labels {
+        Some((digest, owner)) => (Some(digest), Some(owner)),
+        None => (release.stored.digest_label.clone(), release.stored.owner_label.clone()),
+    };
+    Stored { helm: Some(helm), own, digest_label, owner_label, ..Stored::default() }
 }
 
-/// The data keys, if a Secret holds them and `reserve` bytes more.
+/// The data keys, if a Secret holds them and `reserve` bytes more. What helm does without is left out where there is no room.
 fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<u8>>, RecordError> {
     let contents = contents(release);
-    let helm = contents.helm.unwrap_or_default().to_string();
-    let mut data = BTreeMap::from([(HELM_KEY, STANDARD.encode(gzip::pack(helm.as_bytes())).into_bytes())]);
-    data.extend(contents.own.map(|own| (OWN_KEY, own)));
-    let size = data.values().map(Vec::len).sum::<usize>() + reserve;
+    let mut helm = contents.helm.unwrap_or_default();
+    let pack = |helm: &Value| {
+        let packed = STANDARD.encode(gzip::pack(helm.to_string().as_bytes())).into_bytes();
+        let mut data = BTreeMap::from([(HELM_KEY, packed)]);
+        data.extend(contents.own.clone().map(|own| (OWN_KEY, own)));
+        let size = data.values().map(Vec::len).sum::<usize>() + reserve;
+        (data, size)
+    };
+    let (mut data, mut size) = pack(&helm);
+    if size > SECRET_LIMIT && !release.stored.is_thin() {
+        thin_out(&mut helm);
+        (data, size) = pack(&helm);
+    }
     match size > SECRET_LIMIT {
         true => Err(RecordError::RecordTooLarge {
             secret: format!("{}/{}", release.namespace, release.secret_name()),
@@ -247,6 +286,25 @@ fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<
     }
 }
 
+/// Takes out what helm needs neither to list, show and roll back nor to uninstall.
+fn thin_out(helm: &mut Value) {
+    if let Some(chart) = helm.get_mut("chart").and_then(Value::as_object_mut) {
+        chart.extend(
+            [("templates", json!([])), ("files", json!([])), ("values", json!({}))].map(|(k, v)| (k.to_owned(), v)),
+        );
+    }
+}
+
+fn label(secret: &Secret, key: &str) -> Option<String> {
+    secret.metadata.labels.as_ref()?.get(key).cloned()
+}
+
+/// When anybody last wrote it.
+fn written_at(secret: &Secret) -> Option<Timestamp> {
+    let managers = secret.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
+    managers.chain(&secret.metadata.creation_timestamp).map(|time| time.0).max()
+}
+
 fn labels(release: &Release) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::from([
         ("name".into(), release.name.clone()),
@@ -254,7 +312,9 @@ fn labels(release: &Release) -> BTreeMap<String, String> {
         ("status".into(), release.status.as_str().into()),
         ("version".into(), release.revision.to_string()),
     ]);
-    labels.extend(release.own.as_ref().map(|own| (DIGEST_LABEL.into(), own.digest.clone())));
+    if let Some(own) = &release.own {
+        labels.extend([(DIGEST_LABEL.into(), own.digest.clone()), (OWNER_LABEL.into(), own.owner.id())]);
+    }
     labels
 }
 

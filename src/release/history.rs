@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Applied, Release, Status};
+use super::{Applied, Own, OwnerMark, Release, Status};
 use crate::object::ObjectId;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,15 +56,17 @@ impl History {
         self.latest().map_or(1, |latest| latest.revision.saturating_add(1))
     }
 
-    /// Whether we wrote the latest revision.
-    pub fn is_ours(&self) -> bool {
-        self.latest().is_some_and(Release::is_ours)
+    /// Whether the release is this custom resource's, by the newest record that tells.
+    pub fn belongs_to(&self, owner: &OwnerMark) -> Option<bool> {
+        self.iter().rev().find_map(|release| release.belongs_to(owner))
     }
 
-    /// Whether another tool wrote the latest revision: a person's `helm rollback`, or a release to adopt. Helm also drops
-    /// our part of the revision that its own supersedes.
-    pub fn is_foreign(&self) -> bool {
-        self.latest().is_some_and(|latest| !latest.is_ours())
+    /// Whether a revision was ever whole.
+    pub fn was_deployed(&self) -> bool {
+        let is_late = |own: &Own| own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
+        self.iter().any(|release| {
+            matches!(release.status, Status::Deployed | Status::Superseded) || release.own.as_ref().is_some_and(is_late)
+        })
     }
 
     /// What may be in the cluster by our doing: the objects of the deployed revision and of those after it that did not
@@ -190,11 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_revision_tells_whose_the_release_is() {
+    fn the_newest_record_that_tells_says_whose_the_release_is() {
+        let owner = |name: &str| OwnerMark { kind: "App".into(), name: name.into(), ..OwnerMark::default() };
+        let mut ours = revision(1, Superseded, &[]);
+        ours.own.as_mut().unwrap().owner = owner("web");
         let foreign = Release { own: None, ..revision(2, Deployed, &[]) };
-        let history = History::new(vec![revision(1, Superseded, &[]), foreign]);
-        assert!(history.is_foreign() && !history.is_ours());
-        assert!(!History::default().is_foreign() && !History::default().is_ours());
+        let history = History::new(vec![ours, foreign.clone()]);
+        assert_eq!(history.belongs_to(&owner("web")), Some(true));
+        assert_eq!(history.belongs_to(&owner("shop")), Some(false));
+        assert_eq!(History::new(vec![foreign]).belongs_to(&owner("web")), None);
     }
 
     #[test]

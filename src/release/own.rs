@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use super::gzip::{self, GzipError};
+use crate::applyset;
 use crate::drift::{Hash, Mark};
 use crate::object::ObjectId;
 
@@ -32,13 +33,13 @@ pub struct Own {
     /// Set where this revision stays although the custom resource says something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// The revision that the custom resource last asked to go back to, and was.
+    /// What the custom resource last asked for about going back, and got: a revision, or 0 for none. It is not answered again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u32>,
     /// Set where this revision failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
-    /// When everything was applied, in seconds since 1970.
+    /// When everything was applied, in seconds since 1970, if there was a deadline then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,
     /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
@@ -59,6 +60,11 @@ pub struct OwnerMark {
 }
 
 impl OwnerMark {
+    /// The same for every life of the resource, and short enough for a label.
+    pub fn id(&self) -> String {
+        applyset::id_of(&self.name, self.namespace.as_deref(), &self.kind, &self.group)
+    }
+
     /// Whether both are the same resource by name. After a restore from backup it has another UID.
     pub fn is_same_resource(&self, other: &OwnerMark) -> bool {
         (&self.group, &self.kind, &self.namespace, &self.name)

@@ -41,6 +41,11 @@ impl Revisions {
         self.0.last()
     }
 
+    /// Whether the record of a revision that was deployed went: nothing that is not superseded is as new.
+    pub fn have_lost(&self, revision: u32) -> bool {
+        !self.0.iter().any(|summary| summary.revision >= revision && summary.status != Status::Superseded)
+    }
+
     /// The newest revision that is deployed.
     pub fn deployed(&self) -> Option<&Summary> {
         self.0.iter().rev().find(|summary| summary.status == Status::Deployed)
@@ -62,18 +67,6 @@ impl Revisions {
         let late = self.latest().filter(|latest| latest.own.as_ref().is_some_and(is_late));
         late.or_else(|| self.deployed())
     }
-
-    /// Whether a revision that is not superseded was made from this input.
-    pub fn has(&self, digest: &str) -> bool {
-        self.0.iter().any(|summary| summary.own.as_ref().is_some_and(|own| own.digest == digest))
-    }
-
-    /// The latest revision and our part of it, if it is deployed and was made from this input.
-    pub fn deployed_from(&self, digest: &str) -> Option<(u32, &Own)> {
-        let latest = self.latest().filter(|latest| latest.status == Status::Deployed)?;
-        let own = latest.own.as_ref().filter(|own| own.digest == digest)?;
-        Some((latest.revision, own))
-    }
 }
 
 #[cfg(test)]
@@ -87,17 +80,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_latest_revision_is_deployed_from_an_input() {
-        let (first, second) = (summary(1, Status::Deployed, Some("a")), summary(2, Status::Failed, Some("b")));
-        let both = Revisions::new(vec![second, first.clone()]);
-        assert_eq!(both.deployed().map(|summary| summary.revision), Some(1));
-        assert_eq!(both.latest().map(|summary| summary.revision), Some(2));
-        assert_eq!(both.deployed_from("a"), None, "a later revision did not finish");
-        assert_eq!(both.deployed_from("b"), None);
-        let one = Revisions::new(vec![first]);
-        assert_eq!(one.deployed_from("a").map(|(revision, _)| revision), Some(1));
-        assert_eq!(one.deployed_from("b"), None);
-        assert_eq!(Revisions::new(vec![summary(1, Status::Deployed, None)]).deployed_from(""), None);
+    fn the_record_of_a_deployed_revision_is_missed() {
+        let some = Revisions::new(vec![summary(1, Superseded, Some("a")), summary(2, Failed, Some("b"))]);
+        assert!(some.have_lost(3) && !some.have_lost(2));
+        assert!(Revisions::default().have_lost(1));
+        let next = Revisions::new(vec![summary(3, Superseded, None), summary(4, PendingRollback, None)]);
+        assert!(!next.have_lost(3), "the next one is under way");
     }
 
     #[test]

@@ -94,6 +94,11 @@ impl Store {
         Ok(codec::decode(&secret)?)
     }
 
+    /// Whether a Secret can hold a record, also when its objects were applied.
+    pub fn check_size(&self, release: &Release) -> Result<(), StoreError> {
+        Ok(codec::encode(release, Timestamp::now()).map(|_| ())?)
+    }
+
     /// Makes a new record, and returns it as it can be updated.
     pub async fn create(&self, release: &Release) -> Result<Release, StoreError> {
         let secret = codec::encode(release, Timestamp::now())?;
@@ -121,6 +126,11 @@ impl Store {
     pub async fn set_free(&self, release: &Release) -> Result<(), StoreError> {
         let patch = Patch::Merge(codec::freeing(release));
         self.write(release, &patch).await.map(|_| ())
+    }
+
+    /// Takes the owners off a record's Secret, and changes nothing else.
+    pub async fn disown(&self, release: &Release) -> Result<(), StoreError> {
+        self.write(release, &Patch::Merge(codec::disowning(release))).await.map(|_| ())
     }
 
     async fn write(&self, release: &Release, patch: &Patch<Value>) -> Result<Secret, StoreError> {

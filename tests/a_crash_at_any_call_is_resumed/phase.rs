@@ -6,9 +6,6 @@ use super::chart::{NAME, spec};
 use super::seen::{LAST, State};
 use crate::harness::Project;
 
-/// The operator does not know this wish yet.
-const CAN_ROLL_BACK: bool = true;
-
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
     Install,
@@ -24,8 +21,7 @@ pub enum Phase {
 impl Phase {
     pub fn all() -> impl Iterator<Item = Phase> {
         use Phase::*;
-        let all = [Install, Upgrade, Overtaken, TakenBack, Rollback, Delete];
-        all.into_iter().filter(|phase| CAN_ROLL_BACK || *phase != Phase::Rollback)
+        [Install, Upgrade, Overtaken, TakenBack, Rollback, Delete].into_iter()
     }
 
     pub fn name(self) -> &'static str {

@@ -63,7 +63,7 @@ fn the_secret_is_what_helm_makes() {
     assert_eq!(secret.metadata.name.as_deref(), Some("sh.helm.release.v1.web.v3"));
     assert_eq!(secret.type_.as_deref(), Some("helm.sh/release.v1"));
     let labels = json!({
-        "name": "web", "owner": "helm", "status": "deployed", "version": "3", "createdAt": "1800000000",
+        "name": "web", "owner": "helm", "status": "deployed", "version": "3", OWNER_LABEL: OwnerMark::default().id(), "createdAt": "1800000000",
         "chartwright.dev/digest": "d1",
     });
     assert_eq!(json!(secret.metadata.labels), labels);
@@ -179,6 +179,19 @@ fn a_record_that_a_secret_cannot_hold_is_refused() {
     let error = encode(&Release { manifest: noise, ..release() }, now()).unwrap_err();
     assert!(matches!(error, RecordError::RecordTooLarge { size, .. } if size > SECRET_LIMIT), "{error}");
     assert!(error.to_string().contains("let the chart render less"), "{error}");
+}
+
+#[test]
+fn a_record_of_helm_that_has_no_room_for_our_part_loses_what_helm_does_without() {
+    let secret = encode(&release(), now()).unwrap();
+    let mut helm = helm_json(&secret);
+    helm["chart"]["templates"] = json!([{"name": "templates/a.yaml", "data": incompressible()}]);
+    let mut stored = decode(&secret_of(&helm)).unwrap();
+    assert!(!stored.stored.is_thin());
+    stored.own = Some(Own { digest: "d2".into(), ..Own::default() });
+    let slim = merged(&secret, &stored);
+    assert_eq!(helm_json(&slim)["chart"]["templates"], json!([]));
+    assert_eq!(decode(&slim).unwrap().manifest, release().manifest);
 }
 
 #[test]
