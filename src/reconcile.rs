@@ -67,12 +67,15 @@ pub struct Standing {
     pub own: Option<Own>,
     /// Its record, where it was at hand or the status does not tell of it yet.
     pub record: Option<Release>,
+    /// Why it stays, if the spec asks for something else.
+    pub held: Option<Hold>,
 }
 
 impl Standing {
-    /// Why it stays, if the spec asks for something else.
-    pub fn hold(&self) -> Option<&Hold> {
-        self.own.as_ref()?.hold.as_ref()
+    /// A hold of something else than what is wanted now is over.
+    fn held_from(self, wanted: &str) -> Self {
+        let held = self.held.filter(|hold| hold.digest == wanted);
+        Standing { held, ..self }
     }
 
     /// What went wrong although it stands.
@@ -82,7 +85,7 @@ impl Standing {
         if let Some(trouble) = own.trouble.as_ref().filter(|trouble| trouble.is_late) {
             return Some(failed(Category::NotReadyInTime, &format!("revision {}: {}", self.revision, trouble.message)));
         }
-        let hold = own.hold.as_ref()?;
+        let hold = self.held.as_ref()?;
         let message = format!("{}; revision {} is in its place", hold.failed.as_ref()?, hold.to.unwrap_or_default());
         Some(failed(Category::RolledBack, &message))
     }
@@ -90,13 +93,14 @@ impl Standing {
 
 impl From<&Summary> for Standing {
     fn from(summary: &Summary) -> Self {
-        Standing { revision: summary.revision, own: summary.own.clone(), record: None }
+        let held = summary.own.as_ref().and_then(|own| own.hold.clone());
+        Standing { revision: summary.revision, own: summary.own.clone(), record: None, held }
     }
 }
 
 impl From<Release> for Standing {
     fn from(release: Release) -> Self {
-        Standing { revision: release.revision, own: release.own.clone(), record: Some(release) }
+        Standing { record: Some(release.clone()), ..Standing::from(&Summary::of(&release)) }
     }
 }
 
@@ -279,11 +283,12 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
     {
         match keep_in_order(subject, latest).await {
             Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {}
-            result => return result,
+            result => return result.map(|standing| standing.held_from(&wish.digest)),
         }
     }
     // Boxed, as all that a custom resource at rest does not need: many are looked at together.
-    Box::pin(follow(subject, known, history, &wish, course)).await
+    let standing = Box::pin(follow(subject, known, history, &wish, course)).await?;
+    Ok(standing.held_from(&wish.digest))
 }
 
 /// How often a course may lead to another: to ask, to take charge, to deploy.
@@ -312,37 +317,7 @@ async fn follow(
         *known = Revisions::of(&read);
         let course_now = course::decide(known, Some(&read), &situation);
         let may_render = may_render_instead(&course_now, &read);
-        let step = match course_now {
-            Course::Keep => keep_whole(subject, &read).await.map(Step::done),
-            Course::Resume => resume(subject, &read).await.map(Step::done),
-            Course::Again => again(subject, wish, &read).await.map(Step::done),
-            Course::RollBack { to, failed } => {
-                subject.roll_back(to, failed, wish, &read).await.map(|release| Step::done(release.into()))
-            }
-            Course::TakeCharge(taking) => {
-                subject.take_charge(taking, wish, &read).await.map(|release| Step::Changed(Box::new(release)))
-            }
-            Course::Recover => subject.recover(wish, &read).await.map(|recovered| match recovered {
-                Recovered::Rebuilt(release) => Step::Changed(release),
-                Recovered::Gone(left) => Step::Deploy(left),
-            }),
-            Course::Reinstall => {
-                subject.tell_uninstalled().await;
-                Ok(Step::Deploy(None))
-            }
-            Course::Deploy | Course::Ask => Ok(Step::Deploy(None)),
-            Course::Wait { is_new: true, .. } => Err(ReconcileError::Moment),
-            Course::Wait { revision, status, .. } => {
-                Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
-            }
-            Course::Stop(trouble) => {
-                if let Some(latest) = read.latest().filter(|latest| subject.has_stale_request(latest.own.as_ref())) {
-                    subject.note_request(latest).await?;
-                }
-                Err(ReconcileError::GaveUp(trouble))
-            }
-            Course::Refuse(refusal) => Err(subject.refused(&refusal)),
-        };
+        let step = take_step(subject, course_now, wish, &read).await;
         match step {
             Ok(Step::Done(standing)) => return Ok(*standing),
             Ok(Step::Changed(release)) => {
@@ -360,6 +335,46 @@ async fn follow(
         }
     }
     Err(ReconcileError::Unsettled)
+}
+
+/// Does what a course says, as far as it needs no render.
+async fn take_step(
+    subject: &Subject<'_>,
+    course: Course,
+    wish: &Wish,
+    history: &History,
+) -> Result<Step, ReconcileError> {
+    match course {
+        Course::Keep => keep_whole(subject, history).await.map(Step::done),
+        Course::Resume => resume(subject, history).await.map(Step::done),
+        Course::Again => again(subject, wish, history).await.map(Step::done),
+        Course::RollBack { to, failed } => {
+            subject.roll_back(to, failed, wish, history).await.map(|release| Step::done(release.into()))
+        }
+        Course::TakeCharge(taking) => {
+            subject.take_charge(taking, wish, history).await.map(|release| Step::Changed(Box::new(release)))
+        }
+        Course::Recover => subject.recover(wish, history).await.map(|recovered| match recovered {
+            Recovered::Rebuilt(release) => Step::Changed(release),
+            Recovered::Gone(left) => Step::Deploy(left),
+        }),
+        Course::Reinstall => {
+            subject.tell_uninstalled().await;
+            Ok(Step::Deploy(None))
+        }
+        Course::Deploy | Course::Ask => Ok(Step::Deploy(None)),
+        Course::Wait { is_new: true, .. } => Err(ReconcileError::Moment),
+        Course::Wait { revision, status, .. } => {
+            Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
+        }
+        Course::Stop(trouble) => {
+            if let Some(latest) = history.latest().filter(|latest| subject.has_stale_request(latest.own.as_ref())) {
+                subject.note_request(latest).await?;
+            }
+            Err(ReconcileError::GaveUp(trouble))
+        }
+        Course::Refuse(refusal) => Err(subject.refused(&refusal)),
+    }
 }
 
 /// A record has no crds/: if one of those went, only a render brings it back. What was gone back to is not to be had so.
@@ -474,7 +489,8 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
             None => subject.release(deployed.revision).await?,
         }),
     };
-    Ok(Standing { revision: deployed.revision, own, record })
+    let held = own.as_ref().and_then(|own| own.hold.clone());
+    Ok(Standing { revision: deployed.revision, own, record, held })
 }
 
 /// Whether a render has something that this version does not do.

@@ -150,6 +150,13 @@ async fn a_claim_that_has_grown_stays_as_it_is() {
     project.apply("web", json!({"objects": [config("web", "blue"), claim("1Gi")]})).await;
     project.condition("web", "Deployed", "True").await;
     let claims = project.objects("v1", "PersistentVolumeClaim", Some(&project.namespace));
+    let reference = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "name": "data",
+        "namespace": project.namespace, "uid": claims.get("data").await.unwrap().uid()});
+    project
+        .create(json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": class}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "storageClassName": class,
+            "hostPath": {"path": "/lab"}, "claimRef": reference}}))
+        .await;
     until("the claim is bound", async || {
         let bound = claims.get("data").await.unwrap().data["status"]["phase"] == "Bound";
         bound.then_some(())

@@ -102,13 +102,15 @@ async fn objects_that_belong_to_nobody_are_shown_and_adopted() {
     let web = project.named("web");
     let name = format!("ConfigMap {}/web", project.namespace);
     let said = project.cli(&["adopt", &web]);
-    assert_eq!((said.code, said.err.as_str()), (0, "add --yes to take this over\n"), "{said:?}");
+    assert_eq!((said.code, said.err.as_str()), (1, "add --yes to take this over\n"), "{said:?}");
     assert_eq!(said.out, format!("{name} exists and belongs to nobody\n"));
     let said = project.cli(&["adopt", &web, "--yes"]).good();
     assert!(said.ends_with(&format!("App {}/web: adopted, as revision 1\n", project.namespace)), "{said}");
     let adopted = project.get("v1", "ConfigMap", "web").await.unwrap();
     assert_eq!((adopted.uid(), adopted.owner_references().len()), (uid, 1));
     assert_eq!(adopted.data["data"], json!({"colour": "blue", "old": "stays"}));
+    let cr = project.crs().get("web").await.unwrap();
+    assert!(!cr.annotations().contains_key("chartwright.dev/adopt"), "the wish has done its work");
     let said = project.cli(&["adopt", &web, "--yes"]).good();
     assert!(said.starts_with("nothing to adopt"), "{said}");
 }

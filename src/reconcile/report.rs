@@ -80,7 +80,7 @@ impl Subject<'_> {
             // What a record that went held is needed to make it anew.
             present: (standing.is_some() || self.told_revision().is_none()).then(|| Present {
                 held: standing.and_then(|standing| {
-                    let hold = standing.hold()?;
+                    let hold = standing.held.as_ref()?;
                     Some((hold, format!("Revision {} stays: {}", standing.revision, held_sentence(hold))))
                 }),
                 objects,

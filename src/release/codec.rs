@@ -203,7 +203,12 @@ pub fn disowning(release: &Release) -> Value {
 
 /// The record after it was written, so that it can be written again.
 pub(super) fn written(release: &Release, secret: &Secret) -> Release {
-    let stored = Stored { resource_version: secret.metadata.resource_version.clone(), ..contents(release) };
+    let stored = Stored {
+        resource_version: secret.metadata.resource_version.clone(),
+        written_at: written_at(secret),
+        owners: owners(secret),
+        ..contents(release)
+    };
     Release { stored, ..release.clone() }
 }
 
@@ -240,7 +245,7 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
         digest_label: label(secret, DIGEST_LABEL),
         owner_label: label(secret, OWNER_LABEL),
         written_at: written_at(secret),
-        owners: secret.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect(),
+        owners: owners(secret),
     };
     Ok(release)
 }
@@ -303,6 +308,10 @@ fn label(secret: &Secret, key: &str) -> Option<String> {
 fn written_at(secret: &Secret) -> Option<Timestamp> {
     let managers = secret.metadata.managed_fields.iter().flatten().filter_map(|entry| entry.time.as_ref());
     managers.chain(&secret.metadata.creation_timestamp).map(|time| time.0).max()
+}
+
+fn owners(secret: &Secret) -> Vec<String> {
+    secret.metadata.owner_references.iter().flatten().map(|owner| owner.uid.clone()).collect()
 }
 
 fn labels(release: &Release) -> BTreeMap<String, String> {
