@@ -12,6 +12,7 @@
 //! to the next.
 
 mod deadline;
+mod failing;
 mod fights;
 mod heal;
 mod holds;
@@ -27,24 +28,17 @@ mod uninstall;
 
 use std::time::Duration;
 
-use crate::apply::ApplyError;
 use crate::course::{self, Course};
 use crate::custom_resource::CustomResource;
-use crate::discovery::DiscoveryError;
-use crate::error::{Category, Retry, of_kube, sentence};
-use crate::manifest::{self, ManifestError, Rendered};
-use crate::object::ObjectId;
+use crate::error::{Category, Retry};
+use crate::manifest::{self, Rendered};
 use crate::plan::PlanError;
-use crate::preflight::Rejected;
-use crate::prune::PruneError;
 use crate::queue::{Turn, Urgency};
-use crate::release::{History, Hold, Own, Release, Revisions, Status, StoreError, Summary, Trouble};
-use crate::render::RenderError;
+use crate::release::{History, Hold, Own, Release, Revisions, Status, Summary};
 use crate::status::{Failure, Stage};
-use crate::uninstall::UninstallError;
-use crate::values::ValuesError;
 use recover::Recovered;
 
+pub use failing::ReconcileError;
 pub use memory::Memory;
 pub use subject::{Context, Subject, Wish};
 pub use takeover::{Taken, is_same_input};
@@ -101,103 +95,6 @@ impl From<&Summary> for Standing {
 impl From<Release> for Standing {
     fn from(release: Release) -> Self {
         Standing { record: Some(release.clone()), ..Standing::from(&Summary::of(&release)) }
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum ReconcileError {
-    #[error(transparent)]
-    Values(#[from] ValuesError),
-    #[error("the spec cannot be read: {0}")]
-    Spec(serde_json::Error),
-    #[error(transparent)]
-    Render(#[from] RenderError),
-    #[error(transparent)]
-    Manifest(#[from] ManifestError),
-    #[error(transparent)]
-    Discovery(#[from] DiscoveryError),
-    #[error(transparent)]
-    Plan(#[from] PlanError),
-    #[error(transparent)]
-    Rejected(#[from] Rejected),
-    #[error(transparent)]
-    Apply(#[from] ApplyError),
-    #[error(transparent)]
-    Prune(#[from] PruneError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Uninstall(#[from] UninstallError),
-    #[error("cannot write the custom resource: {}", sentence(.0))]
-    Write(kube::Error),
-    #[error("cannot look at the release's objects: {}", sentence(.0))]
-    Look(kube::Error),
-    /// The release is not this custom resource's to change.
-    #[error("{message}")]
-    Refused { category: Category, message: String },
-    #[error(
-        "helm is at work on the release {release} (revision {revision} is {}); this goes on when it is done",
-        status.as_str()
-    )]
-    HelmAtWork { release: String, revision: u32, status: Status },
-    #[error(
-        "{}, tried {} times; it is not tried again until the spec, the chart or an annotation of the custom resource changes",
-        .0.message, .0.attempts
-    )]
-    GaveUp(Trouble),
-    #[error("{id} of the release before is still being deleted; waiting until it is gone")]
-    StillGoing { id: Box<ObjectId> },
-    #[error(
-        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secret from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have everything rendered anew over what is there"
-    )]
-    RecordLost { release: String, why: String },
-    #[error("{0}")]
-    Annotation(String),
-    #[error("the release's records change while they are looked at; this is tried again")]
-    Unsettled,
-    /// Something newer has come, or others need the room. Nothing was written, and nothing is told.
-    #[error("interrupted")]
-    Interrupted,
-    /// helm has just begun to work on the release. Nothing is told unless it takes long.
-    #[error("helm is at work")]
-    Moment,
-    /// The same input failed before, and trying again would not help.
-    #[error("{}", .0.message)]
-    Again(Failure),
-}
-
-impl ReconcileError {
-    pub fn category(&self) -> Category {
-        match self {
-            ReconcileError::Values(_) | ReconcileError::Spec(_) => Category::InvalidValues,
-            ReconcileError::Render(error) => error.category(),
-            ReconcileError::Manifest(error) => error.category(),
-            ReconcileError::Discovery(error) => error.category(),
-            ReconcileError::Plan(error) => error.category(),
-            ReconcileError::Rejected(error) => error.category,
-            ReconcileError::Apply(error) => error.category(),
-            ReconcileError::Prune(error) => error.category(),
-            ReconcileError::Store(error) => error.category(),
-            ReconcileError::Uninstall(error) => error.category(),
-            ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
-            ReconcileError::Refused { category, .. } => *category,
-            ReconcileError::HelmAtWork { .. } | ReconcileError::StillGoing { .. } | ReconcileError::Unsettled => {
-                Category::Waiting
-            }
-            ReconcileError::GaveUp(_) => Category::RetriesExhausted,
-            ReconcileError::RecordLost { .. } => Category::RecordLost,
-            ReconcileError::Annotation(_) => Category::InvalidAnnotation,
-            ReconcileError::Interrupted | ReconcileError::Moment => Category::Waiting,
-            ReconcileError::Again(failure) => failure.category,
-        }
-    }
-
-    /// Whether the same input gives the same error again.
-    fn depends_on_input_only(&self) -> bool {
-        matches!(
-            self.category(),
-            Category::InvalidValues | Category::InvalidChart | Category::RenderFailed | Category::InvalidManifest
-        )
     }
 }
 

@@ -15,13 +15,17 @@ pub enum Phase {
     /// The same, and the spec is again what it was before.
     TakenBack,
     Rollback,
+    /// A person rolls back with helm, and the operator takes charge of that.
+    HelmRollback,
+    /// helm installed the release before, from the same values.
+    Adoption,
     Delete,
 }
 
 impl Phase {
     pub fn all() -> impl Iterator<Item = Phase> {
         use Phase::*;
-        [Install, Upgrade, Overtaken, TakenBack, Rollback, Delete].into_iter()
+        [Install, Upgrade, Overtaken, TakenBack, Rollback, HelmRollback, Adoption, Delete].into_iter()
     }
 
     pub fn name(self) -> &'static str {
@@ -31,6 +35,8 @@ impl Phase {
             Phase::Overtaken => "overtaken",
             Phase::TakenBack => "taken-back",
             Phase::Rollback => "rollback",
+            Phase::HelmRollback => "held",
+            Phase::Adoption => "adoption",
             Phase::Delete => "delete",
         }
     }
@@ -38,18 +44,18 @@ impl Phase {
     /// What comes before it.
     pub fn story(self) -> &'static [Phase] {
         match self {
-            Phase::Install => &[],
+            Phase::Install | Phase::Adoption => &[],
             Phase::Upgrade | Phase::Overtaken | Phase::TakenBack => &[Phase::Install],
-            Phase::Rollback | Phase::Delete => &[Phase::Install, Phase::Upgrade],
+            Phase::Rollback | Phase::HelmRollback | Phase::Delete => &[Phase::Install, Phase::Upgrade],
         }
     }
 
     /// The one that it makes, if it makes one.
     pub fn revision(self) -> Option<u32> {
         match self {
-            Phase::Install => Some(1),
+            Phase::Install | Phase::Adoption => Some(1),
             Phase::Upgrade | Phase::Overtaken | Phase::TakenBack => Some(2),
-            Phase::Rollback => Some(3),
+            Phase::Rollback | Phase::HelmRollback => Some(3),
             Phase::Delete => None,
         }
     }
@@ -57,7 +63,7 @@ impl Phase {
     /// How many renders are left to do, by what its revision was recorded as.
     pub fn renders(self, recorded: Option<Status>) -> usize {
         match self {
-            Phase::Rollback | Phase::Delete => 0,
+            Phase::Rollback | Phase::HelmRollback | Phase::Adoption | Phase::Delete => 0,
             Phase::Install | Phase::Upgrade => usize::from(recorded.is_none()),
             Phase::Overtaken => 1,
             // What was there before is there still, and its record too.
@@ -70,15 +76,23 @@ impl Phase {
         matches!(self, Phase::Overtaken | Phase::TakenBack)
     }
 
+    /// What is there before the operator looks.
+    pub fn prepare(self, project: &Project) {
+        if self == Phase::Adoption {
+            project.helm("helm3", &["install", NAME, "charts/app", "--set", "colour=blue"]);
+        }
+    }
+
     /// What a person does.
     pub async fn begin(self, project: &Project) {
         match self {
-            Phase::Install => {
+            Phase::Install | Phase::Adoption => {
                 project.apply(NAME, spec("blue")).await;
                 project.serve(NAME).await;
             }
             Phase::Upgrade | Phase::Overtaken | Phase::TakenBack => drop(project.apply(NAME, spec("green")).await),
             Phase::Rollback => project.annotate(NAME, "chartwright.dev/rollback-to", "1").await,
+            Phase::HelmRollback => drop(project.helm("helm4", &["rollback", NAME, "1"])),
             Phase::Delete => project.delete(NAME).await,
         }
     }
@@ -107,11 +121,11 @@ impl Phase {
     pub fn check(self, state: &State) {
         let keys: Vec<_> = state.keys().map(String::as_str).collect();
         let (colour, random, statuses): (_, _, &[&str]) = match self {
-            Phase::Install => ("blue", 1, &["deployed"]),
+            Phase::Install | Phase::Adoption => ("blue", 1, &["deployed"]),
             Phase::Upgrade => ("green", 2, &["superseded", "deployed"]),
             Phase::Overtaken => ("red", LAST as usize, &["deployed"]),
             Phase::TakenBack => ("blue", LAST as usize, &["deployed"]),
-            Phase::Rollback => ("blue", 1, &["superseded", "superseded", "deployed"]),
+            Phase::Rollback | Phase::HelmRollback => ("blue", 1, &["superseded", "superseded", "deployed"]),
             Phase::Delete => {
                 assert_eq!((keys, &state["replica sets"]), (vec!["ConfigMap kept", "replica sets"], &0.into()));
                 return;

@@ -38,6 +38,7 @@ pub struct Outcome {
 impl<'a> Scene<'a> {
     pub async fn set(shared: &'a Project, phase: Phase) -> Self {
         let project = shared.sibling().await;
+        phase.prepare(&project);
         let (gate, operator) = start(&project).await;
         let scene = Scene { shared, project, phase, gate, operator };
         for earlier in phase.story() {

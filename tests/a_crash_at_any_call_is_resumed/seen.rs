@@ -99,7 +99,9 @@ impl Seen {
     }
 
     fn record(&self, record: &Release) -> Value {
-        let own = record.own.as_ref().expect("our part of a record");
+        let Some(own) = &record.own else {
+            return json!({"status": record.status.as_str(), "manifest": record.manifest, "by": "helm"});
+        };
         let keys: BTreeMap<_, _> = self.uids().into_iter().map(|(key, uid)| (uid, key)).collect();
         let objects = own.objects.iter().map(|applied| {
             let which = applied.uid.as_ref().map(|uid| keys.get(uid).map_or("what is gone", String::as_str));
