@@ -148,6 +148,14 @@ impl Chart {
     }
 }
 
+impl Chart {
+    /// The content of values.yaml. helm complains about one that cannot be read.
+    pub fn defaults(&self) -> Value {
+        let text = std::fs::read_to_string(self.dir.join("values.yaml")).unwrap_or_default();
+        yaml::parse(&text).ok().filter(Value::is_object).unwrap_or_else(|| Value::Object(Default::default()))
+    }
+}
+
 fn copy_directory(origin: &Path, sink: &mut Copy<'_>) -> Result<(), ChartError> {
     for found in files::list(origin)? {
         // Before it is read: it may not fit into memory.

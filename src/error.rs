@@ -3,6 +3,8 @@
 //! One category feeds three outputs: the condition's reason, the event's reason and the metric's label. So a person who
 //! sees one of them finds the others.
 
+use std::time::Duration;
+
 /// What kind of thing went wrong, as a condition's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
@@ -132,6 +134,19 @@ const IMMUTABLE: [&str; 6] = [
     "may not be changed in an update",
 ];
 
+impl Retry {
+    /// How long the next try waits at least.
+    pub fn pause(self) -> Option<Duration> {
+        match self {
+            Retry::Never => None,
+            Retry::Seldom => Some(Duration::from_secs(20)),
+            Retry::Often => Some(Duration::from_secs(1)),
+            // It ends by itself, and somebody waits for it.
+            Retry::Soon => Some(Duration::from_millis(500)),
+        }
+    }
+}
+
 /// The category of an API server's answer.
 pub fn of_kube(error: &kube::Error) -> Category {
     let kube::Error::Api(status) = error else { return Category::Unreachable };
@@ -148,6 +163,8 @@ pub fn of_kube(error: &kube::Error) -> Category {
         400 | 413 | 422 => Category::InvalidObject,
         // A value of the wrong type in a server-side apply comes as an internal error.
         500 if status.message.contains("failed to create typed patch object") => Category::InvalidObject,
+        // So does a Secret whose data is not base64.
+        500 if status.message.contains("illegal base64 data") => Category::InvalidObject,
         429 | 500.. => Category::Unreachable,
         _ => Category::ApplyFailed,
     }

@@ -131,6 +131,13 @@ impl Preview {
         Ok(Preview { identity, history, course, manner, chart, before, plan })
     }
 
+    /// The revision that stays although the spec says something else.
+    pub fn held(&self) -> Option<u32> {
+        let latest = self.history.latest().filter(|_| self.course == Course::Keep)?;
+        let own = latest.own.as_ref()?;
+        own.hold.as_ref().filter(|hold| hold.digest != own.digest).map(|_| latest.revision)
+    }
+
     pub fn target(&self) -> Target<'_> {
         self.identity.target(&self.chart)
     }
@@ -248,7 +255,7 @@ fn route<'a>(
             status.as_str()
         )),
         Course::Stop(trouble) => nothing(format!(
-            "the latest revision of {release} failed {} times, and is not tried again before the spec or the chart changes: {}",
+            "the latest revision of {release} failed {} times, and is not tried again before the spec, the chart or an annotation changes: {}",
             trouble.attempts, trouble.message
         )),
         Course::Refuse(refusal) => nothing(refusal.sentence(release, chart)),

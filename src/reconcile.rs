@@ -52,6 +52,8 @@ pub enum Next {
     Look(Duration),
     /// Something is still to be told.
     Soon(Duration),
+    /// What failed is tried again then, and not before.
+    Pause(Duration),
 }
 
 /// The revision that is in the cluster after a reconcile.
@@ -111,14 +113,17 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let mut known = Revisions::default();
     subject.forget_attempt();
     let result = deploy(&subject, &mut known).await;
-    if let Err(ReconcileError::Moment) = result {
-        return Ok(Next::Look(LOOK_AGAIN));
+    match result {
+        Err(ReconcileError::Moment) => return Ok(Next::Look(LOOK_AGAIN)),
+        Err(ReconcileError::TooEarly(left)) => return Ok(Next::Pause(left)),
+        _ => {}
     }
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
         tell_failure(&subject, error, &known).await?;
     }
     let mut standing = result?;
     subject.forget_attempt();
+    subject.forget_pause();
     let next = subject.report(Some(&mut standing), None).await?;
     tracing::debug!(
         kind = subject.owner.gvk.kind,
@@ -137,6 +142,7 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let stage = if stands.is_some() { Stage::Upgrade } else { Stage::Install };
     let failure = Failure { category: error.category(), message: error.to_string(), stage };
     subject.remember(error, &failure);
+    subject.pause_after(error);
     let latest = known.latest().filter(is_ours).filter(|latest| latest.status == Status::Deployed);
     let kept = match latest.filter(|_| !subject.was_looked_after()) {
         // The new spec was refused before anything changed.
@@ -352,6 +358,9 @@ async fn keep_whole(subject: &Subject<'_>, history: &History) -> Result<Standing
 /// What was recorded and did not get into the cluster.
 async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, ReconcileError> {
     let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+    if let Some(left) = subject.pause_left(latest.own.as_ref()) {
+        return Err(ReconcileError::TooEarly(left));
+    }
     let rendered = manifest::read(&latest.manifest)?;
     let mut draft = latest.clone();
     if let Some(own) = draft.own.as_mut().filter(|own| subject.has_stale_request(Some(own))) {

@@ -52,8 +52,10 @@ pub struct Release {
     pub namespace: String,
     pub revision: u32,
     pub status: Status,
-    /// The content of Chart.yaml. The chart's templates, files and default values are not recorded: Helm does without.
+    /// The content of Chart.yaml. The chart's templates and files are not recorded: Helm does without.
     pub chart: Value,
+    /// The chart's default values: `helm upgrade --reuse-values` and `helm get values --all` need them.
+    pub defaults: Value,
     /// The values that the custom resource gave.
     pub config: Value,
     /// As helm prints it: without hooks, and without what comes from crds/.
@@ -119,6 +121,19 @@ impl Release {
     /// The part `chart` of the record, as it was read.
     pub fn recorded_chart(&self) -> Option<&Value> {
         self.stored.chart()
+    }
+
+    /// Whether helm made this revision, whoever looks after it now. Ours have no templates in them.
+    pub fn was_made_by_helm(&self) -> bool {
+        let is_held_for_helm = |own: &Own| own.hold.as_ref().is_some_and(|hold| hold.by == HeldBy::Helm);
+        match &self.own {
+            Some(own) => !self.stored.is_thin() || is_held_for_helm(own),
+            // helm drops our part of what it supersedes, so its absence alone tells nothing.
+            None => {
+                let is_rollback = self.description.starts_with("Rollback to");
+                !self.stored.is_thin() || self.stored.owner_label().is_none() || is_rollback
+            }
+        }
     }
 
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.

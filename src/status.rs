@@ -158,11 +158,21 @@ pub fn changes(old: Option<&Value>, next: &Value) -> Option<Value> {
     shorten(&mut short);
     let short = short.as_object()?;
     let is_same = |key: &String| [short.get(key), next.get(key)].contains(&old.get(key));
-    let new =
-        next.as_object()?.iter().filter(|(key, _)| !is_same(key)).map(|(key, value)| (key.clone(), value.clone()));
+    let new = next.as_object()?.iter().filter(|(key, _)| !is_same(key));
+    let new = new.map(|(key, value)| (key.clone(), without_what_went(value.clone(), old.get(key))));
     let gone = old.keys().filter(|key| next.get(*key).is_none()).map(|key| (key.clone(), Value::Null));
     let changes: serde_json::Map<_, _> = new.chain(gone).collect();
     (!changes.is_empty()).then_some(Value::Object(changes))
+}
+
+/// In a merge patch, what a map no longer has must be said.
+fn without_what_went(mut value: Value, old: Option<&Value>) -> Value {
+    if let (Some(map), Some(old)) = (value.as_object_mut(), old.and_then(Value::as_object)) {
+        for key in old.keys() {
+            map.entry(key.clone()).or_insert(Value::Null);
+        }
+    }
+    value
 }
 
 /// The status while the release goes and something is waited for, in operator-sdk's words.
@@ -357,6 +367,20 @@ mod tests {
         let before = next(None, &Report { present, ..report(None, None, &[]) }, "a");
         let after = next(Some(&before), &report(None, None, &[]), "a");
         assert_eq!(changes(Some(&before), &after), Some(json!({"kept": null})));
+    }
+
+    #[test]
+    fn a_hold_that_is_over_is_taken_out_of_the_data_too() {
+        let hold = Hold { to: Some(1), digest: "d".into(), by: HeldBy::Helm, failed: None };
+        let present = Some(Present { held: Some((&hold, "stays".into())), ..Present::default() });
+        let before = next(None, &Report { present, ..report(deployed(3), None, &[]) }, "a");
+        assert_eq!(before["deployedRelease"]["hold"]["to"], 1);
+        assert_eq!(condition(&before, "Held")["reason"], "RolledBackWithHelm");
+        let after = next(Some(&before), &report(deployed(4), None, &[]), "a");
+        let patch = changes(Some(&before), &after).unwrap();
+        assert_eq!(patch["deployedRelease"]["hold"], Value::Null);
+        assert!(patch["deployedRelease"].as_object().unwrap().contains_key("hold"));
+        assert_eq!(changes(Some(&after), &next(Some(&after), &report(None, None, &[]), "a")), None);
     }
 
     #[test]

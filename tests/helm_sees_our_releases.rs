@@ -57,6 +57,7 @@ fn release(project: &Project, name: &str, revision: u32, status: Status) -> Rele
         status,
         // The version is a number in many a Chart.yaml.
         chart: json!({"apiVersion": "v2", "name": "app", "version": "0.1.0", "appVersion": 1.16}),
+        defaults: json!({"shade": "dark"}),
         config: json!({"colour": "green", "big": 5_000_000}),
         manifest: manifest("green"),
         hooks: vec![],
@@ -157,6 +158,7 @@ async fn helm_gets_every_part_of_our_record() {
     for program in BOTH {
         let get = |what: &str| helm(program, &project, &["get", what, "web"]);
         assert_eq!(helm_json(program, &project, &["get", "values", "web"])["colour"], "green");
+        assert_eq!(helm_json(program, &project, &["get", "values", "web", "--all"])["shade"], "dark", "{program}");
         assert_eq!(get("manifest").trim(), manifest("green").trim(), "{program}");
         assert!(get("notes").contains("Have fun with green."), "{program}");
         assert!(get("hooks").contains(HOOK.trim()), "{program}");

@@ -16,6 +16,7 @@ async fn every_command_works() {
         project.template("NOTES.txt", "Have fun with {{ .Values.colour }}.");
         let hook = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: test}}\n";
         project.template("hook.yaml", hook);
+        project.file("charts/app/values.yaml", "colour: red\nshade: dark\n");
         let operator = project.run();
         for colour in ["blue", "green"] {
             project.apply("web", json!({"colour": colour})).await;
@@ -41,6 +42,7 @@ async fn every_command_works() {
         );
         assert_eq!(read(&["get", "values", "web"]), json!({"colour": "green"}), "{helm}");
         assert_eq!(read(&["get", "values", "web", "--revision", "1"]), json!({"colour": "blue"}), "{helm}");
+        assert_eq!(read(&["get", "values", "web", "--all"])["shade"], "dark", "{helm} knows the chart's defaults");
         assert!(say(&["get", "manifest", "web"]).contains("colour: 'green'"), "{helm}");
         assert!(say(&["get", "hooks", "web"]).contains("name: hook"), "{helm}");
         assert!(say(&["get", "notes", "web"]).contains("Have fun with green."), "{helm}");

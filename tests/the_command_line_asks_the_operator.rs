@@ -151,3 +151,38 @@ async fn what_belongs_to_somebody_else_is_named_and_not_taken() {
     assert_eq!((said.code, said.err.lines().count()), (1, 1), "{said:?}");
     assert!(said.err.contains("belongs to App shop and is not taken"), "{said:?}");
 }
+
+#[tokio::test]
+async fn a_wish_that_nobody_has_heard_can_be_taken_back() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    for colour in ["blue", "green"] {
+        project.apply("web", json!({"objects": [config("web", colour)]})).await;
+        project.deployed("web").await;
+    }
+    drop(operator);
+    let web = project.named("web");
+    project.cli(&["rollback", &web, "1", "--no-wait"]).good();
+    let said = project.cli(&["rollback", &web, "--resume"]).good();
+    assert!(said.contains("the wish to go back to revision 1 is taken back"), "{said}");
+    let cr = project.crs().get("web").await.unwrap();
+    assert!(!cr.annotations().contains_key("chartwright.dev/rollback-to"));
+}
+
+#[tokio::test]
+async fn another_custom_resources_release_is_neither_shown_nor_rolled_back() {
+    let project = Project::of_objects().await;
+    let other = project.with_kind("Other").await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("of-app", "blue")], "password": "hunter2"})).await;
+    project.condition("web", "Ready", "True").await;
+    project
+        .create(json!({"apiVersion": other.api_version, "kind": "Other",
+            "metadata": {"name": "web", "namespace": project.namespace}, "spec": {"objects": []}}))
+        .await;
+    let others = format!("other.{}/web", project.resource.group);
+    for command in [&["history", &others][..], &["get", "values", &others], &["rollback", &others, "1"]] {
+        let said = project.cli(command).complaint(1);
+        assert!(said.contains("belongs to the App web") && !said.contains("hunter2"), "{command:?}: {said}");
+    }
+}

@@ -11,7 +11,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{Chart, notes};
-use crate::yaml;
 
 /// `recorded` is the part `chart` of a release record.
 pub fn is_the_same(chart: &Chart, recorded: &Value) -> bool {
@@ -75,8 +74,7 @@ fn files_in(dir: &Path) -> std::io::Result<(Files, Files)> {
 
 /// Helm merges values of subcharts into those that it records: of a chart that has some, all its own must be there.
 fn has_same_values(chart: &Chart, recorded: &Value) -> bool {
-    let text = std::fs::read_to_string(chart.dir.join("values.yaml")).unwrap_or_default();
-    let own = yaml::parse(&text).unwrap_or(Value::Null);
+    let own = chart.defaults();
     let recorded = recorded.get("values").unwrap_or(&Value::Null);
     match chart.dir.join("charts").is_dir() {
         true => is_within(&own, recorded),

@@ -13,7 +13,7 @@ use crate::cluster::{self, Cluster};
 use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::error::sentence;
-use crate::release::{History, NameTemplate, Store};
+use crate::release::{History, NameTemplate, OwnerMark, Store};
 
 /// The name under which a person's wishes are written on a custom resource.
 const MANAGER: &str = "chartwright-cli";
@@ -103,6 +103,19 @@ impl Session {
     /// The same, and there must be some.
     pub async fn revisions(&self, found: &Found) -> anyhow::Result<History> {
         let history = self.history(found).await?;
+        if history.belongs_to(&found.owner_mark()) == Some(false) {
+            let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
+            let who = owner
+                .map_or("another custom resource".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name));
+            bail!("the release {} belongs to {who}, not to the {}", found.release(), found.shown());
+        }
+        if history.is_empty() && found.was_deployed() {
+            bail!(
+                "the records of the release {} are gone; the conditions of the {} tell what the operator makes of that",
+                found.release(),
+                found.shown()
+            );
+        }
         if history.is_empty() {
             let (namespace, release) = (found.release_namespace(&self.namespace), found.release());
             // It lives where the operator does, and only the operator knows where that is.
@@ -131,6 +144,21 @@ impl Found {
     pub fn shown(&self) -> String {
         let place = self.cr.namespace().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         format!("{} {place}{}", self.kind.resource.kind, self.cr.name_any())
+    }
+
+    pub fn owner_mark(&self) -> OwnerMark {
+        OwnerMark {
+            group: self.kind.resource.group.clone(),
+            kind: self.kind.resource.kind.clone(),
+            namespace: self.cr.namespace(),
+            name: self.cr.name_any(),
+            uid: self.cr.metadata.uid.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Whether its status tells of a release.
+    pub fn was_deployed(&self) -> bool {
+        self.cr.status().is_some_and(|status| !status["deployedRelease"].is_null())
     }
 
     /// As its status tells, or as it is called without a template.

@@ -76,6 +76,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if obstacles == Obstacles::default() {
         return Ok(ExitCode::SUCCESS);
     }
+    if ready.found.is_none() {
+        let wish =
+            if obstacles.loose.is_empty() { String::new() } else { format!(" with the annotation {ADOPT}: \"true\"") };
+        bail!("the custom resource is not in the cluster yet; apply it{wish}, and the operator takes this over");
+    }
     match is_wanted(&args)? {
         true => take(&args, &ready, &obstacles).await,
         false => Ok(ExitCode::FAILURE),
@@ -95,7 +100,7 @@ impl Obstacles {
             return "nothing to adopt: whatever exists is the custom resource's own already\n".to_owned();
         }
         let release = self.release.iter().map(|(release, revision)| {
-            format!("the release {release}, which another tool made, is taken over at revision {revision}\n")
+            format!("the release {release}, which another tool made, would be taken over at revision {revision}\n")
         });
         let loose = self.loose.iter().map(|id| format!("{id} exists and belongs to nobody\n"));
         let foreign = self.foreign.iter().map(|(id, who)| format!("{id} exists and belongs to {who}\n"));
@@ -131,9 +136,7 @@ fn is_wanted(args: &Args) -> anyhow::Result<bool> {
 }
 
 async fn take(args: &Args, ready: &Ready, obstacles: &Obstacles) -> anyhow::Result<ExitCode> {
-    let Some(found) = &ready.found else {
-        bail!("the custom resource is not in the cluster; apply it with the annotation {ADOPT}: \"true\"");
-    };
+    let Some(found) = &ready.found else { bail!("the custom resource is not in the cluster") };
     let before = found.cr.status().unwrap_or_default();
     // A release is taken over without a wish, since its name and its chart say whose it is.
     if !obstacles.loose.is_empty() {
@@ -193,7 +196,7 @@ mod tests {
             loose: vec![id("a")],
             foreign: vec![(id("b"), "App shop".into())],
         };
-        let expected = "the release default/web, which another tool made, is taken over at revision 3\n\
+        let expected = "the release default/web, which another tool made, would be taken over at revision 3\n\
                         ConfigMap default/a exists and belongs to nobody\nConfigMap default/b exists and belongs to App shop\n";
         assert_eq!(some.text(), expected);
         let data = some.data();

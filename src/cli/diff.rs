@@ -42,6 +42,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let scene = ready.scene();
     let preview = Preview::of(&ready.cr, &scene).await?;
     let changes = preview.changes(&scene).await?;
+    if let Some(revision) = preview.held() {
+        eprintln!(
+            "note: revision {revision} is held, so the spec is not applied; `chartwright rollback --resume` ends that"
+        );
+    }
     print(&match args.output {
         Some(format) => format.text(&changes.iter().map(data).collect())?,
         None => {

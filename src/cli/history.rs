@@ -100,7 +100,7 @@ fn app_version(release: &Release) -> &str {
 }
 
 fn by(release: &Release) -> &'static str {
-    if release.is_ours() { "chartwright" } else { "helm" }
+    if release.was_made_by_helm() { "helm" } else { "chartwright" }
 }
 
 #[cfg(test)]

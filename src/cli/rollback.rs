@@ -49,6 +49,9 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let session = args.access.connect().await?;
     let found = session.find(&named).await?;
     let history = session.revisions(&found).await?;
+    if !found.was_deployed() {
+        bail!("the {} is no custom resource of the operator, or nothing was deployed for it yet", found.shown());
+    }
     let wish = Wish { args: &args, session: &session, found: &found };
     match args.resume {
         true => wish.resume(&history).await,
@@ -128,14 +131,24 @@ impl Wish<'_> {
         let look = |status: &Value, history: &History| outcome(to, status, &before, history);
         match self.args.patience.until(self.session, self.found, look).await? {
             Outcome::Deployed(revision) => {
-                self.tell(&format!("went back to revision {to}, as revision {revision}"), Some(revision), Some(to))
+                let sentence = format!(
+                    "went back to revision {to}, as revision {revision}; it stays until the spec or the chart changes, or until --resume"
+                );
+                self.tell(&sentence, Some(revision), Some(to))
             }
             Outcome::Failed(message) => bail!("revision {to} did not come back: {message}"),
         }
     }
 
     async fn resume(&self, history: &History) -> anyhow::Result<ExitCode> {
-        if latest_own(history).is_some_and(|own| own.hold.is_none()) {
+        let wish = self.found.cr.annotations().get(ROLLBACK_TO).filter(|wish| *wish != "none");
+        let is_held = latest_own(history).is_some_and(|own| own.hold.is_some());
+        if let (false, Some(wish)) = (is_held, wish) {
+            // Perhaps the operator has not heard of it yet.
+            self.write(None).await?;
+            return self.tell(&format!("the wish to go back to revision {wish} is taken back"), None, None);
+        }
+        if !is_held {
             let revision = history.latest().map(|latest| latest.revision);
             return self.tell("no revision is held: the spec decides already", revision, None);
         }

@@ -45,13 +45,8 @@ impl Attempts {
 
 /// Twice as long after each failure in a row. What only a person can repair starts slowly.
 fn backoff(retry: Retry, attempt: u32) -> Option<Duration> {
-    let (first, longest) = match retry {
-        Retry::Never => return None,
-        Retry::Seldom => (Duration::from_secs(20), LONGEST),
-        Retry::Often => (Duration::from_secs(1), LONGEST),
-        // It ends by itself, and somebody waits for it.
-        Retry::Soon => (Duration::from_millis(500), Duration::from_secs(5)),
-    };
+    let first = retry.pause()?;
+    let longest = if retry == Retry::Soon { Duration::from_secs(5) } else { LONGEST };
     Some(first.saturating_mul(1 << attempt.saturating_sub(1).min(10)).min(longest))
 }
 

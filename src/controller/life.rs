@@ -223,8 +223,12 @@ impl Life {
     }
 
     fn went_well(&self, cr: &CustomResource, next: Next, turn: &Turn) {
+        if let Next::Pause(after) = next {
+            return turn.again(after, Urgency::Recheck);
+        }
         self.attempts.succeeded(cr);
         match next {
+            Next::Pause(_) => {}
             Next::Look(after) if cr.metadata.deletion_timestamp.is_some() => turn.again(after, Urgency::Edit),
             Next::Look(after) => turn.again(after, Urgency::Recheck),
             Next::Soon(after) => turn.again(after, turn.urgency),

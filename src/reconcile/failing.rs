@@ -1,5 +1,7 @@
 //! Why a reconcile did not bring the spec into the cluster. Each error has one category, which decides when it is tried again.
 
+use std::time::Duration;
+
 use crate::apply::ApplyError;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
@@ -51,14 +53,14 @@ pub enum ReconcileError {
     )]
     HelmAtWork { release: String, revision: u32, status: Status },
     #[error(
-        "{}, tried {} times; it is not tried again until the spec, the chart or an annotation of the custom resource changes",
+        "{}, tried {} times; it is not tried again until the spec, the chart or an annotation of the custom resource changes, and until then its objects are not repaired",
         .0.message, .0.attempts
     )]
     GaveUp(Trouble),
     #[error("{id} of the release before is still being deleted; waiting until it is gone")]
     StillGoing { id: Box<ObjectId> },
     #[error(
-        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secret from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have everything rendered anew over what is there"
+        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secrets of its records (sh.helm.release.v1.{release}.v*) from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have everything rendered anew over what is there"
     )]
     RecordLost { release: String, why: String },
     #[error("{0}")]
@@ -71,6 +73,9 @@ pub enum ReconcileError {
     /// helm has just begun to work on the release. Nothing is told unless it takes long.
     #[error("helm is at work")]
     Moment,
+    /// What failed a moment ago is not tried again yet. It was told.
+    #[error("it is not time to try again")]
+    TooEarly(Duration),
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
@@ -97,7 +102,7 @@ impl ReconcileError {
             ReconcileError::GaveUp(_) => Category::RetriesExhausted,
             ReconcileError::RecordLost { .. } => Category::RecordLost,
             ReconcileError::Annotation(_) => Category::InvalidAnnotation,
-            ReconcileError::Interrupted | ReconcileError::Moment => Category::Waiting,
+            ReconcileError::Interrupted | ReconcileError::Moment | ReconcileError::TooEarly(_) => Category::Waiting,
             ReconcileError::Again(failure) => failure.category,
         }
     }

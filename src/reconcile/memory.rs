@@ -30,6 +30,8 @@ pub struct Remembered {
     pub untold: Option<Box<Untold>>,
     /// Stands for the annotations that could not be read and were told.
     pub problems: Hash,
+    /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
+    pub try_at: Option<Instant>,
 }
 
 pub struct Untold {
@@ -40,7 +42,7 @@ pub struct Untold {
 impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
-        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems } = self;
+        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, try_at } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -48,6 +50,7 @@ impl Remembered {
             && fights.is_empty()
             && untold.is_none()
             && *problems == Hash::default()
+            && try_at.is_none()
     }
 }
 

@@ -111,6 +111,7 @@ impl Subject<'_> {
             revision: self.told_revision().unwrap_or(1).max(history.next_revision()),
             status: Status::Deployed,
             chart: wish.chart.metadata.clone(),
+            defaults: wish.chart.defaults(),
             config: wish.values.json().clone(),
             manifest,
             hooks: vec![],

@@ -282,6 +282,7 @@ fn sooner(next: Next, after: Duration) -> Next {
         Next::Rest => Next::Look(after),
         Next::Look(other) => Next::Look(other.min(after)),
         Next::Soon(other) => Next::Soon(other.min(after)),
+        Next::Pause(other) => Next::Pause(other.min(after)),
     }
 }
 

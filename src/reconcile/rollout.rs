@@ -32,6 +32,7 @@ impl Subject<'_> {
             revision: history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1))),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
             chart: wish.chart.metadata.clone(),
+            defaults: wish.chart.defaults(),
             config: wish.values.json().clone(),
             manifest: rendered.manifest.clone(),
             hooks: rendered.hooks.iter().map(hook_record).collect(),
@@ -293,7 +294,13 @@ fn hook_record(hook: &Hook) -> HookRecord {
         name: hook.object.name().to_owned(),
         kind: hook.object.kind().to_owned(),
         path: hook.file.clone(),
-        manifest: hook.text.clone(),
+        // helm prints the file by itself.
+        manifest: hook
+            .text
+            .lines()
+            .filter(|line| !line.starts_with("# Source: "))
+            .map(|line| format!("{line}\n"))
+            .collect(),
         events: hook.events.clone(),
         weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.trim().parse().ok()).unwrap_or(0),
         delete_policies: list("helm.sh/hook-delete-policy"),

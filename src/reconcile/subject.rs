@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
@@ -271,6 +272,24 @@ impl<'a> Subject<'a> {
     /// The attempt went well, so its input is of no interest any more.
     pub fn forget_attempt(&self) {
         self.context.memory.with(&self.owner.uid, |memory| memory.trying = None);
+    }
+
+    /// Remembers when to try again at the earliest.
+    pub fn pause_after(&self, error: &ReconcileError) {
+        let pause = error.category().retry().pause();
+        self.context.memory.with(&self.owner.uid, |memory| memory.try_at = pause.map(|pause| Instant::now() + pause));
+    }
+
+    /// How long a revision that failed has to wait, unless somebody asks for another try.
+    pub fn pause_left(&self, own: Option<&Own>) -> Option<Duration> {
+        let trouble = own.and_then(|own| own.trouble.as_ref())?;
+        let try_at = self.context.memory.with(&self.owner.uid, |memory| memory.try_at)?;
+        let left = try_at.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())?;
+        (trouble.asked == self.asked()).then_some(left)
+    }
+
+    pub fn forget_pause(&self) {
+        self.context.memory.with(&self.owner.uid, |memory| memory.try_at = None);
     }
 
     /// What the custom resource became by our own write: the next turn need not wait until the watch tells it.

@@ -278,7 +278,7 @@ fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<
         (data, size)
     };
     let (mut data, mut size) = pack(&helm);
-    if size > SECRET_LIMIT && !release.stored.is_thin() {
+    if size > SECRET_LIMIT {
         thin_out(&mut helm);
         (data, size) = pack(&helm);
     }

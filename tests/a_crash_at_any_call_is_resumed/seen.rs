@@ -138,7 +138,7 @@ impl Seen {
             let password = password(&record.manifest);
             names.push((hex(digest(&SHA256, password.as_bytes()).as_ref()), format!("{{checksum {revision}}}")));
             names.push((password, format!("{{random {revision}}}")));
-            names.extend(record.own.iter().map(|own| (own.digest.clone(), format!("{{digest {revision}}}"))));
+            names.extend(record.digest().map(|digest| (digest.to_owned(), format!("{{digest {revision}}}"))));
         }
         names.push((project.namespace.clone(), "{namespace}".to_owned()));
         names

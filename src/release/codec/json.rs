@@ -45,6 +45,8 @@ struct Info {
 struct Chart {
     #[serde(deserialize_with = "nullable")]
     metadata: Map<String, Value>,
+    #[serde(deserialize_with = "nullable")]
+    values: Map<String, Value>,
 }
 
 /// Go reads null as the zero value, and writes it for a nil list.
@@ -61,6 +63,7 @@ pub fn read(helm: &Value) -> Result<Release, serde_json::Error> {
         revision: reading.version,
         status: Status::parse(&reading.info.status),
         chart: reading.chart.metadata.into(),
+        defaults: reading.chart.values.into(),
         config: reading.config.into(),
         manifest: reading.manifest,
         hooks: reading.hooks,
@@ -92,6 +95,7 @@ pub fn write(release: &Release, stored: Option<&Value>) -> Value {
         time::print(release.last_deployed).into()
     });
     put("/chart/metadata", old.chart != release.chart, &|| as_go_reads(&release.chart));
+    put("/chart/values", old.defaults != release.defaults, &|| release.defaults.clone());
     put("/config", old.config != release.config, &|| release.config.clone());
     put("/manifest", old.manifest != release.manifest, &|| release.manifest.as_str().into());
     put("/hooks", old.hooks != release.hooks, &|| json!(release.hooks));
@@ -100,7 +104,7 @@ pub fn write(release: &Release, stored: Option<&Value>) -> Value {
     helm
 }
 
-/// A thin record: Helm needs no templates, files or default values to list, show, roll back or uninstall.
+/// A thin record: Helm needs no templates and files to list, show, roll back or uninstall.
 fn blank(release: &Release) -> (Value, Release) {
     let helm = json!({
         "name": release.name,
@@ -113,6 +117,7 @@ fn blank(release: &Release) -> (Value, Release) {
     let old = Release {
         status: Status::Unknown,
         chart: json!({}),
+        defaults: json!({}),
         config: json!({}),
         manifest: String::new(),
         hooks: vec![],

@@ -13,6 +13,7 @@ pub fn release() -> Release {
         revision: 3,
         status: Status::Deployed,
         chart: json!({"apiVersion": "v2", "name": "app", "version": "0.1.0"}),
+        defaults: json!({}),
         config: json!({"replicas": 2}),
         manifest: "---\napiVersion: v1\n".into(),
         hooks: vec![],
