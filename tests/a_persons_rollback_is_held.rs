@@ -7,7 +7,7 @@ use chartwright::release::Store;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::harness::{Project, config, stays, until, until_within};
+use crate::harness::{Project, config, until, until_calm, until_within};
 
 const BOTH: [&str; 2] = ["helm3", "helm4"];
 
@@ -87,7 +87,7 @@ async fn it_is_told_within_a_second_held_and_ends_with_the_next_spec() {
         until("it is set back", async || (colour(&project).await == "blue").then_some(())).await;
         let web = project.get("v1", "ConfigMap", "web").await.unwrap();
         assert_eq!(web.owner_references().len(), 1, "{helm}: our owner reference is there again");
-        stays(Duration::from_secs(2), "nothing is written any more", async || {
+        until_calm(Duration::from_secs(2), "nothing is written any more", async || {
             (records(&project).await, project.crs().get("web").await.unwrap().resource_version())
         })
         .await;

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Project, config, until, until_within};
+use crate::harness::{Project, config, until, until_calm, until_within};
 
 const RANDOM: &str =
     "apiVersion: v1\nkind: Secret\nmetadata: {name: random}\nstringData: {password: '{{ randAlphaNum 12 }}'}\n";
@@ -69,11 +69,8 @@ async fn lost_records_are_made_anew_from_the_objects_without_a_render() {
             let manifest = project.helm(helm, &["get", "manifest", "web"]);
             assert!(manifest.contains("colour: green") && !manifest.contains("chartwright.dev"), "{manifest}");
         }
-        until("it rests", async || {
-            let look = async || (revisions(&project).await, project.crs().get("web").await.unwrap().resource_version());
-            let before = look().await;
-            tokio::time::sleep(Duration::from_secs(1)).await;
-            (look().await == before).then_some(())
+        until_calm(Duration::from_secs(1), "it rests", async || {
+            (revisions(&project).await, project.crs().get("web").await.unwrap().resource_version())
         })
         .await;
         // It serves as any other: what the next revision lacks goes.

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::harness::{Operator, Project, config, stays, tool, until};
+use crate::harness::{Operator, Project, config, tool, until, until_calm};
 
 const TALKATIVE: &str = "info,chartwright=debug,kube_client=off,kube_runtime=off";
 
@@ -121,7 +121,7 @@ async fn an_install_writes_what_it_must_and_reads_no_records() {
     project.apply("second", spec("second")).await;
     project.condition("second", "Ready", "True").await;
     until("it was looked at", async || (looks(&operator, "second") >= 1).then_some(())).await;
-    stays(Duration::from_secs(1), "it is calm", async || looks(&operator, "second")).await;
+    until_calm(Duration::from_secs(1), "it is calm", async || looks(&operator, "second")).await;
     let calls = calls_since(&project, since);
     eprintln!("one install of a ConfigMap and a Deployment: {calls:#?}");
     let count = |verb: &str, part: &str| calls.iter().filter(|it| it.starts_with(verb) && it.contains(part)).count();

@@ -38,7 +38,7 @@ use serde_json::{Value, json};
 pub use crd::{install_crd, uninstall_crd};
 pub use operator::{Launch, Operator};
 use waiting::PATIENCE;
-pub use waiting::{stays, until, until_within};
+pub use waiting::{stays, until, until_calm, until_within};
 
 /// The control plane that all tests of this run share. It ends with this process.
 pub fn control_plane() -> &'static ControlPlane {

@@ -22,9 +22,7 @@ impl Subject<'_> {
             return Err(self.refused(&Refusal::NoSuchRevision { wanted: to, known }));
         };
         let hold = self.hold(to, failed, wish, history);
-        let is_there =
-            history.latest().is_some_and(|latest| latest.revision == to && latest.status == Status::Deployed);
-        if is_there {
+        if history.stands(to) {
             return self.pin(target, hold).await;
         }
         let mut own = self.own(target.digest().unwrap_or_default().to_owned());
@@ -75,8 +73,7 @@ impl Subject<'_> {
 
 /// What is told of a hold.
 pub(super) fn held_sentence(hold: &Hold) -> String {
-    let end =
-        "it stays until the spec or the chart changes, or until the annotation chartwright.dev/rollback-to is \"none\"";
+    let end = "this revision stays until the spec or the chart changes, or until somebody ends that with `chartwright rollback --resume`, or by setting the annotation chartwright.dev/rollback-to anew to \"none\"";
     match (hold.by, &hold.failed) {
         (HeldBy::Helm, _) => format!("a person put this revision in place with helm; {end}"),
         (HeldBy::Request, _) => {

@@ -31,3 +31,13 @@ pub async fn stays<T: PartialEq + std::fmt::Debug>(how_long: Duration, what: &st
         assert_eq!(look().await, first, "{what}");
     }
 }
+
+/// Waits until what `look` sees stays the same for a while.
+pub async fn until_calm<T: PartialEq>(how_long: Duration, what: &str, mut look: impl AsyncFnMut() -> T) {
+    until(what, async || {
+        let before = look().await;
+        tokio::time::sleep(how_long).await;
+        (look().await == before).then_some(())
+    })
+    .await;
+}
