@@ -77,6 +77,7 @@ macro_rules! unchanged {
 }
 
 unchanged! {
+    the_adoptable: "Adoptable" "tests/charts/adoptable";
     the_agent: "Agent" "tests/charts/agent";
     the_awkward: "Awkward" "tests/charts/awkward";
     the_database: "Database" "tests/charts/database";
