@@ -21,6 +21,8 @@ use crate::release::mask::MASK;
 
 /// What is shorter is masked only as a whole.
 const SHORTEST: usize = 4;
+/// Stands where a message was cut.
+const CUT: char = '…';
 /// Stands for a value that becomes another: that it does is no secret.
 const CHANGED: &str = " (changed)";
 /// What is between two of these is a whole.
@@ -124,11 +126,34 @@ impl Redactor {
                 None => at += text[at..].chars().next().map_or(1, char::len_utf8),
             }
         }
-        if copied == 0 {
-            return Cow::Borrowed(text);
-        }
         shown.push_str(&text[copied..]);
-        Cow::Owned(shown)
+        let shown = self.without_ends(shown);
+        if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+    }
+
+    /// A message that was cut may have the beginning or the end of a text beside the cut.
+    fn without_ends(&self, text: String) -> String {
+        if !text.contains(CUT) {
+            return text;
+        }
+        let mut pieces: Vec<String> = text.split(CUT).map(str::to_owned).collect();
+        let last = pieces.len() - 1;
+        for (index, piece) in pieces.iter_mut().enumerate() {
+            let all = self.texts.values().flatten();
+            if index < last
+                && let Some(length) = all.clone().filter_map(|hidden| writings::begun(piece, hidden)).max()
+            {
+                let end = piece.trim_end().len();
+                piece.replace_range(end - length..end, MASK);
+            }
+            if index > 0
+                && let Some(length) = all.filter_map(|hidden| writings::ended(piece, hidden)).max()
+            {
+                let start = piece.len() - piece.trim_start().len();
+                piece.replace_range(start..start + length, MASK);
+            }
+        }
+        pieces.join(&CUT.to_string())
     }
 
     /// How long what begins here is, if it must not be shown.
@@ -191,13 +216,21 @@ impl Redactor {
                 found |= self.object(inner);
             }
         }
+        self.keys(map) || found
+    }
+
+    fn keys(&self, map: &mut Map<String, Value>) -> bool {
         let hidden: Vec<String> = map.keys().filter(|key| self.text(key) != key.as_str()).cloned().collect();
         for key in &hidden {
             if let Some(inner) = map.remove(key) {
                 map.insert(self.text(key).into_owned(), inner);
             }
         }
-        found || !hidden.is_empty()
+        !hidden.is_empty()
+    }
+
+    fn hide(&self, value: &mut Value) {
+        self.object(value);
     }
 
     /// Takes it out of both versions of an object. Where one hidden value becomes another, the later version says so.
@@ -207,18 +240,14 @@ impl Redactor {
                 for (key, later) in after.iter_mut() {
                     self.versions(before.get_mut(key), Some(later));
                 }
-                before
-                    .iter_mut()
-                    .filter(|(key, _)| !after.contains_key(*key))
-                    .for_each(|(_, it)| drop(self.object(it)));
-                // The keys.
-                self.map(before);
-                self.map(after);
+                before.iter_mut().filter(|(key, _)| !after.contains_key(*key)).for_each(|(_, it)| self.hide(it));
+                self.keys(before);
+                self.keys(after);
             }
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
                 let mut earlier = before.iter_mut();
                 after.iter_mut().for_each(|later| self.versions(earlier.next(), Some(later)));
-                earlier.for_each(|rest| drop(self.object(rest)));
+                earlier.for_each(|rest| self.hide(rest));
             }
             (Some(before), Some(after)) => {
                 let were_same = before == after;
@@ -227,7 +256,7 @@ impl Redactor {
                     *after = format!("{}{CHANGED}", after.as_str().unwrap_or(MASK)).into();
                 }
             }
-            (before, after) => before.into_iter().chain(after).for_each(|it| drop(self.object(it))),
+            (before, after) => before.into_iter().chain(after).for_each(|it| self.hide(it)),
         }
     }
 

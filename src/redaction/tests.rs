@@ -100,3 +100,15 @@ fn nothing_known_changes_nothing_and_nothing_is_told_of_what_is_known() {
     assert_eq!(Redactor::default().text("hunter2"), "hunter2");
     assert_eq!(format!("{:?}", knowing(&object)), "Redactor(1 texts)");
 }
+
+#[test]
+fn a_cut_leaves_neither_beginning_nor_end() {
+    for (text, expected) in [
+        ("wrong: correct horse ba…", "wrong: ***…"),
+        ("wrong: correct ho … tery staple at x", "wrong: *** … *** at x"),
+        ("wrong: cor… is short", "wrong: cor… is short"),
+        ("wrong: correct ho", "wrong: correct ho"),
+    ] {
+        assert_eq!(shown("correct horse battery staple", text), expected);
+    }
+}
