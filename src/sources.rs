@@ -189,9 +189,10 @@ impl Sources {
             contents.push(match known {
                 Some(content) => content,
                 None => {
+                    let told = self.shared.table().told(at);
                     let found = fetch(calls, namespace, reference).await?;
                     let content = found.content(&reference.key);
-                    self.shared.table().learn(at, &reference.key, &found);
+                    self.shared.table().learn(at, &reference.key, &found, told);
                     content
                 }
             });

@@ -270,7 +270,7 @@ async fn a_value_is_in_no_status_event_log_or_diff() {
     project.apply("web", json!({"mode": "good"})).await;
     project.condition("web", "Ready", "True").await;
     let notes = project.condition("web", "Deployed", "True").await["message"].clone();
-    assert_eq!(notes, "Log in with *** or \"***\"");
+    assert_eq!(notes, "Log in with *** or \"***\"\n");
     let web = project.named("web");
     let looking: [&[&str]; 2] = [&["get", "values", &web], &["get", "manifest", &web]];
     assert_hidden(&project, &operator, &["web"], &looking).await;

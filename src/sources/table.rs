@@ -93,10 +93,17 @@ impl Table {
         read.keys.get(key).map(Kept::content)
     }
 
-    /// Keeps what was read, unless the watch has told of something newer meanwhile.
-    pub(super) fn learn(&mut self, at: &At, key: &str, found: &Found) {
+    /// The newest version that the watch told of.
+    pub(super) fn told(&self, at: &At) -> u64 {
+        self.entries.get(at).map_or(0, |entry| entry.told)
+    }
+
+    /// Keeps what was read, unless the watch has told of something newer meanwhile. `before` is what it had told when the read
+    /// began: where nothing was found, there is no version to compare.
+    pub(super) fn learn(&mut self, at: &At, key: &str, found: &Found, before: u64) {
         let Some(entry) = self.entries.get_mut(at) else { return };
-        if found.version != 0 && found.version < entry.told {
+        let is_old = if found.version == 0 { entry.told != before } else { found.version < entry.told };
+        if is_old {
             return;
         }
         let before = entry.read.take().filter(|read| read.version == found.version);
@@ -136,14 +143,14 @@ impl Table {
 
     fn differs(&mut self, at: &At, is_another: impl Fn(&u64) -> bool, told: u64) -> Vec<Parent> {
         let Some(entry) = self.entries.get_mut(at) else { return vec![] };
-        entry.told = told;
-        match entry.read.as_ref().is_some_and(|read| is_another(&read.version)) {
-            true => {
-                entry.read = None;
-                entry.readers.iter().cloned().collect()
-            }
-            false => vec![],
+        let is_new = std::mem::replace(&mut entry.told, told) != told;
+        // Where nothing is known, somebody may be reading right now what is old already.
+        let concerns = entry.read.as_ref().map_or(is_new, |read| is_another(&read.version));
+        if !concerns {
+            return vec![];
         }
+        entry.read = None;
+        entry.readers.iter().cloned().collect()
     }
 }
 
@@ -174,7 +181,7 @@ mod tests {
         table.refer(&Parent::of_test("one"), [at("db"), at("own")].into());
         table.refer(&Parent::of_test("two"), [at("db")].into());
         for name in ["db", "own"] {
-            table.learn(&at(name), "values.yaml", &found(5, "a: 1"));
+            table.learn(&at(name), "values.yaml", &found(5, "a: 1"), 0);
         }
         table
     }
@@ -191,7 +198,8 @@ mod tests {
         assert_eq!(names(table.note(News::Changed(at("own"), 6))), ["one"]);
         assert_eq!((text(&table, "own"), text(&table, "db").as_deref()), (None, Some("a: 1")));
         assert_eq!(names(table.note(News::Changed(at("db"), 7))), ["one", "two"]);
-        assert_eq!(names(table.note(News::Changed(at("db"), 8))), [""; 0], "told already, and not read since");
+        assert_eq!(names(table.note(News::Changed(at("db"), 7))), [""; 0], "told already");
+        assert_eq!(names(table.note(News::Changed(at("db"), 8))), ["one", "two"], "somebody may be reading it");
     }
 
     #[test]
@@ -222,18 +230,28 @@ mod tests {
     #[test]
     fn what_was_missing_is_told_when_it_comes() {
         let mut table = table();
-        table.learn(&at("own"), "values.yaml", &found(0, ""));
+        table.learn(&at("own"), "values.yaml", &found(0, ""), 0);
         assert_eq!(text(&table, "own").as_deref(), Some("nothing there"));
         assert_eq!(names(table.note(News::Changed(at("own"), 1))), ["one"]);
+    }
+
+    #[test]
+    fn what_came_while_it_was_being_missed_is_told_and_read_again() {
+        let mut table = table();
+        table.note(News::Changed(at("own"), 6));
+        let before = table.told(&at("own"));
+        assert_eq!(names(table.note(News::Changed(at("own"), 7))), ["one"]);
+        table.learn(&at("own"), "values.yaml", &found(0, ""), before);
+        assert_eq!(text(&table, "own"), None);
     }
 
     #[test]
     fn what_is_older_than_the_watch_is_not_kept() {
         let mut table = table();
         table.note(News::Changed(at("db"), 9));
-        table.learn(&at("db"), "values.yaml", &found(7, "a: 2"));
+        table.learn(&at("db"), "values.yaml", &found(7, "a: 2"), 0);
         assert_eq!(text(&table, "db"), None);
-        table.learn(&at("db"), "values.yaml", &found(9, "a: 3"));
+        table.learn(&at("db"), "values.yaml", &found(9, "a: 3"), 0);
         assert_eq!(text(&table, "db").as_deref(), Some("a: 3"));
     }
 
@@ -262,7 +280,7 @@ mod tests {
     #[test]
     fn several_keys_of_one_object_are_kept_beside_each_other() {
         let mut table = table();
-        table.learn(&at("db"), "other", &found(5, "a: 1"));
+        table.learn(&at("db"), "other", &found(5, "a: 1"), 0);
         assert!(table.content(&at("db"), "other").is_some_and(|it| it == Content::NoKey));
         assert_eq!(text(&table, "db").as_deref(), Some("a: 1"));
     }
