@@ -87,6 +87,7 @@ impl Subject<'_> {
         if failed != *pending
             && let Err(store) = self.store.update(&failed).await
         {
+            let store = self.shown(&store.to_string());
             tracing::warn!(release = self.release, "cannot record the failure: {store}");
         }
         Err(error)
