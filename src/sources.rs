@@ -52,9 +52,21 @@ pub enum WantedError {
     #[error("{0}")]
     Annotation(String),
     #[error(transparent)]
-    From(#[from] FromError),
+    From(Box<FromError>),
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(Box<ReadError>),
+}
+
+impl From<FromError> for WantedError {
+    fn from(error: FromError) -> Self {
+        WantedError::From(Box::new(error))
+    }
+}
+
+impl From<ReadError> for WantedError {
+    fn from(error: ReadError) -> Self {
+        WantedError::Read(Box::new(error))
+    }
 }
 
 impl WantedError {
@@ -104,15 +116,23 @@ pub async fn read_once(calls: &Calls, namespace: &str, references: &[Reference])
 struct Found {
     /// 0 where nothing is there.
     version: u64,
-    object: Option<(Option<String>, BTreeMap<String, Vec<u8>>)>,
+    object: Option<Held>,
+}
+
+struct Held {
+    /// Of a Secret.
+    kind: Option<String>,
+    data: BTreeMap<String, Vec<u8>>,
 }
 
 impl Found {
     fn content(&self, key: &str) -> Content {
         match &self.object {
             None => Content::NoObject,
-            Some((Some(kind), _)) if NEVER_VALUES.contains(&kind.as_str()) => Content::OfType(kind.clone()),
-            Some((_, data)) => match data.get(key).map(|bytes| std::str::from_utf8(bytes)) {
+            Some(Held { kind: Some(kind), .. }) if NEVER_VALUES.contains(&kind.as_str()) => {
+                Content::OfType(kind.clone())
+            }
+            Some(Held { data, .. }) => match data.get(key).map(|bytes| std::str::from_utf8(bytes)) {
                 None => Content::NoKey,
                 Some(Err(_)) => Content::Binary,
                 Some(Ok(text)) => Content::Text(text.to_owned()),
@@ -140,7 +160,7 @@ async fn fetch(calls: &Calls, namespace: &str, reference: &Reference) -> Result<
             (map.metadata, None, texts.chain(bytes).collect())
         }
     };
-    Ok(Found { version: version(&metadata), object: Some((kind, data)) })
+    Ok(Found { version: version(&metadata), object: Some(Held { kind, data }) })
 }
 
 async fn get<K>(calls: &Calls, namespace: &str, name: &str) -> Result<Option<K>, kube::Error>

@@ -156,6 +156,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Held;
     use super::*;
 
     fn at(name: &str) -> At {
@@ -164,7 +165,7 @@ mod tests {
 
     fn found(version: u64, text: &str) -> Found {
         let data = [("values.yaml".to_owned(), text.as_bytes().to_vec())];
-        Found { version, object: (version != 0).then(|| (None, data.into())) }
+        Found { version, object: (version != 0).then(|| Held { kind: None, data: data.into() }) }
     }
 
     fn text(table: &Table, name: &str) -> Option<String> {

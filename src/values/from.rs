@@ -139,7 +139,7 @@ pub enum FromError {
     )]
     NotObject { what: String, key: String, found: &'static str },
     #[error("{key:?} of the {what} cannot be put at `{path}`: {reason}")]
-    Path { what: String, key: String, path: String, reason: SetError },
+    Path { what: String, key: String, path: String, reason: Box<SetError> },
 }
 
 impl FromError {
@@ -182,7 +182,12 @@ fn place(
 ) -> Result<(), FromError> {
     let value = Some(Value::String(text.to_owned()));
     let assignment = Assignment { path: path.steps.clone(), value, cut_short: false };
-    set::assign(dest, assignment).map_err(|reason| FromError::Path { what, key, path: path.text.clone(), reason })
+    set::assign(dest, assignment).map_err(|reason| FromError::Path {
+        what,
+        key,
+        path: path.text.clone(),
+        reason: Box::new(reason),
+    })
 }
 
 fn values(text: &str, what: String, key: String) -> Result<Map<String, Value>, FromError> {
