@@ -98,7 +98,7 @@ async fn each_event_runs_its_hooks_by_weight_and_name() {
         assert_eq!(jobs.names()[8..], ["before-delete", "after-delete"], "{helm}");
         assert!(project.get("v1", "ConfigMap", "web").await.is_none());
         assert!(project.get("batch/v1", "Job", "after-delete").await.is_some(), "as in Helm, hooks stay");
-        assert_eq!(project.helm(helm, &["list", "--all", "--short"]), "", "{helm}");
+        assert_eq!(project.helm(helm, &["list", "--short"]), "", "{helm}");
     }
 }
 

@@ -105,18 +105,20 @@ impl Subject<'_> {
     ///
     /// A hook that fails before the deletion stops it, as in Helm. One that fails afterwards is told, and that is all.
     pub(super) async fn run_delete_hooks(&self, event: Event, history: History) -> Result<History, ReconcileError> {
-        let Some(latest) = history.latest() else { return Ok(history) };
+        let Some(latest) = history.latest() else {
+            // In a namespace that goes, the records may go first. Then only the chart tells whether there were hooks.
+            let is_likely = self.told_revision().is_some() && self.wishes.hooks.run_at(event);
+            if is_likely && self.context.chart.current().mentions(event.as_str()) && self.is_namespace_going().await? {
+                self.tell_skipped(event).await;
+            }
+            return Ok(history);
+        };
         let is_running = self.is_at_hook(&Summary::of(latest));
         if !is_running && !self.has_hooks(event, latest) {
             return Ok(history);
         }
         if self.is_namespace_going().await? {
-            let message = format!(
-                "The {} hooks of release {} were not run: the namespace is being deleted, and nothing can be made in it",
-                event.as_str(),
-                self.release
-            );
-            self.warn("HooksSkipped", &message).await;
+            self.tell_skipped(event).await;
             return Ok(history);
         }
         if is_running {
@@ -175,6 +177,17 @@ impl Subject<'_> {
         }
         self.store.update(&release).await?;
         Ok(())
+    }
+
+    async fn tell_skipped(&self, event: Event) {
+        let message = format!(
+            "The {} hooks of the {} {} were not run: its namespace is being deleted, and nothing can be made in it any more",
+            event.as_str(),
+            self.owner.gvk.kind,
+            self.owner.name
+        );
+        tracing::warn!(namespace = self.namespace, name = self.owner.name, "{message}");
+        self.context.events.about_namespace(&self.namespace, "HooksSkipped", &message).await;
     }
 
     async fn is_namespace_going(&self) -> Result<bool, ReconcileError> {

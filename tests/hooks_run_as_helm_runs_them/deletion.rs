@@ -1,6 +1,7 @@
 //! Hooks before and after the deletion run, whatever became of the chart, and however the custom resource is deleted.
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, PropagationPolicy};
 use serde_json::json;
@@ -80,7 +81,7 @@ async fn one_that_fails_after_the_deletion_is_told_and_no_more() {
 async fn in_a_namespace_that_goes_they_are_skipped_with_an_event() {
     let project = project(&[hook("before", "pre-delete", "", "")]).await;
     let jobs = Jobs::watch(&project).await;
-    let operator = project.run();
+    let _operator = project.run();
     project.apply("web", colour("blue")).await;
     project.condition("web", "Ready", "True").await;
     let namespaces: Api<Namespace> = Api::all(project.client.clone());
@@ -90,5 +91,11 @@ async fn in_a_namespace_that_goes_they_are_skipped_with_an_event() {
     })
     .await;
     assert!(jobs.names().is_empty());
-    assert!(operator.log().contains("HooksSkipped") || operator.log().contains("were not run"), "{}", operator.log());
+    let events: Api<Event> = Api::namespaced(project.client.clone(), "default");
+    let is_meant = |event: &Event| {
+        let about = event.regarding.as_ref().and_then(|regarding| regarding.name.as_deref());
+        about == Some(&project.namespace) && event.reason.as_deref() == Some("HooksSkipped")
+    };
+    let told = events.list(&Default::default()).await.unwrap().items.into_iter().find(is_meant).unwrap();
+    assert!(told.note.unwrap().starts_with("The pre-delete hooks of the App web were not run"));
 }

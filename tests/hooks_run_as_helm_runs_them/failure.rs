@@ -12,7 +12,7 @@ async fn a_hook_that_fails_says_why_and_nothing_is_applied() {
     let earlier =
         hook("earlier", "pre-upgrade", "helm.sh/hook-weight: '-1'\nhelm.sh/hook-delete-policy: hook-succeeded", "");
     let project = project(&[fails, earlier]).await;
-    project.watch_with("retries: 0");
+    project.watch_with("retries: 1");
     let jobs = Jobs::watch(&project).await;
     let _operator = project.run();
     project.apply("web", colour("blue")).await;
@@ -71,7 +71,7 @@ async fn a_hook_has_a_time_limit() {
         "hang",
     );
     let project = project(&[hangs]).await;
-    project.watch_with("retries: 0");
+    project.watch_with("retries: 1");
     let _operator = project.run();
     project.apply("web", colour("blue")).await;
     let told = project.not_ready("web", "HookFailed").await;
