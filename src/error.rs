@@ -40,6 +40,8 @@ pub enum Category {
     RetriesExhausted,
     /// A revision did not become ready in time.
     NotReadyInTime,
+    /// A hook of the chart failed, or did not end in time.
+    HookFailed,
     /// A revision failed, and an earlier one was put in its place.
     RolledBack,
     /// Nobody can tell what an annotation asks for, and a guess could do harm.
@@ -75,6 +77,7 @@ impl Category {
             Category::NoSuchRevision => "NoSuchRevision",
             Category::RetriesExhausted => "RetriesExhausted",
             Category::NotReadyInTime => "NotReadyInTime",
+            Category::HookFailed => "HookFailed",
             Category::RolledBack => "RolledBack",
             Category::InvalidAnnotation => "InvalidAnnotation",
             Category::Missing => "Missing",
@@ -93,7 +96,7 @@ impl Category {
             NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
             InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
-            | Forbidden | Missing | ValuesMissing => Retry::Seldom,
+            | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }

@@ -64,8 +64,8 @@ impl Subject<'_> {
 
     /// An error that may be logged. What only steers the way of a reconcile says nothing.
     pub(super) fn shown_error(&self, error: ReconcileError) -> ReconcileError {
-        let is_signal =
-            matches!(error, ReconcileError::Interrupted | ReconcileError::Moment | ReconcileError::TooEarly(_));
+        use ReconcileError::{AtHook, Interrupted, Moment, TooEarly};
+        let is_signal = matches!(error, Interrupted | Moment | TooEarly(_) | AtHook(_));
         if is_signal || self.known().redactor.is_empty() {
             return error;
         }

@@ -178,6 +178,12 @@ impl Subject<'_> {
         self.write(|old, now| status::leaving(old, generation, message, now)).await
     }
 
+    /// While a hook runs.
+    pub async fn write_at_hook(&self, message: &str) -> Result<(), ReconcileError> {
+        let generation = self.cr.metadata.generation.unwrap_or_default();
+        self.write(|old, now| status::at_hook(old, generation, message, now)).await
+    }
+
     fn is_news(&self, report: &Report<'_>) -> bool {
         let old = self.status();
         status::changes(old, &self.shown_status(status::next(old, report, &now()))).is_some()

@@ -10,9 +10,9 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::ReconcileError;
 use super::discretion::Discretion;
 use super::memory::{Input, Memory, Remembered};
-use super::{ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
@@ -228,17 +228,12 @@ impl<'a> Subject<'a> {
         };
         let text = text?;
         let rendered = manifest::read(&text)?;
-        self.warn_about(values, &rendered).await;
+        self.warn_about(values).await;
         Ok(rendered)
     }
 
-    /// What this version does not do, or cannot do exactly. Whoever relies on it has to know.
-    async fn warn_about(&self, values: &Values, rendered: &Rendered) {
-        let hooks = lifecycle_hooks(rendered);
-        if !hooks.is_empty() {
-            let message = format!("This version does not run the chart's hooks: {}", hooks.join("; "));
-            self.warn("HooksNotRun", &message).await;
-        }
+    /// What cannot be done exactly. Whoever relies on it has to know.
+    async fn warn_about(&self, values: &Values) {
         for left_out in values.left_out() {
             self.warn("InexactInteger", &left_out.to_string()).await;
         }
