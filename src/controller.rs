@@ -37,6 +37,7 @@ use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
+use crate::sources::Sources;
 use crate::watches::Watch;
 use life::Life;
 
@@ -53,6 +54,7 @@ pub struct Operator {
     pub listeners: Arc<Listeners>,
     pub children: Arc<Children>,
     pub scalers: Arc<Scalers>,
+    pub sources: Arc<Sources>,
     pub records: Records,
     pub default_namespace: String,
 }

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub enum Category {
     /// The custom resource's spec cannot become chart values.
     InvalidValues,
+    /// Values come from a ConfigMap or a Secret that is not there.
+    ValuesMissing,
     /// The chart on disk cannot be read.
     InvalidChart,
     /// helm could not be run or did not end in time.
@@ -60,6 +62,7 @@ impl Category {
     pub fn as_str(self) -> &'static str {
         match self {
             Category::InvalidValues => "InvalidValues",
+            Category::ValuesMissing => "ValuesMissing",
             Category::InvalidChart => "InvalidChart",
             Category::HelmFailed => "HelmFailed",
             Category::RenderFailed => "RenderFailed",
@@ -93,7 +96,7 @@ impl Category {
             NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
             InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
-            | Forbidden | Missing | HookFailed => Retry::Seldom,
+            | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }

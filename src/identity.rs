@@ -15,8 +15,9 @@ use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::{self, HookRecord, Own, OwnerMark};
 use crate::values::Values;
+use crate::values::from::{Reference, parse_annotation};
 use crate::watches::{OnFailure, Watch};
-use crate::wishes::{self, RollbackTo, Wishes};
+use crate::wishes::{self, RollbackTo, VALUES_FROM, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
 pub const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
@@ -74,6 +75,23 @@ impl Identity {
             allow_empty: self.allow_empty,
             may_own: !hooks::has(Event::PreDelete, hooks),
         }
+    }
+
+    /// Where values come from beside the spec, those that win last. None of it is used where the annotation cannot be: a release
+    /// without half of its values may do harm.
+    pub fn references(&self, cr: &CustomResource, watch: &Watch) -> Result<Vec<Reference>, String> {
+        let Owner { gvk, namespace, name, .. } = &self.owner;
+        let of_watch = watch.values_from.iter().map(|it| it.reference(&gvk.kind, namespace.as_deref(), name));
+        let mut references: Vec<Reference> = of_watch.collect();
+        let Some(text) = cr.annotations().get(VALUES_FROM) else { return Ok(references) };
+        let asked = parse_annotation(text).map_err(|error| format!("the annotation {VALUES_FROM}: {error}"))?;
+        if !asked.is_empty() && !watch.values_from_annotation.unwrap_or(namespace.is_some()) {
+            return Err(format!(
+                "the annotation {VALUES_FROM} is not allowed for this kind: take it off, or set `valuesFromAnnotation: true` in watches.yaml"
+            ));
+        }
+        references.extend(asked);
+        Ok(references)
     }
 
     pub fn digest(&self, chart: &Chart, values: &Values) -> String {

@@ -36,11 +36,13 @@
 //! | [`identity`] | who it is, and what its release is called |
 //! | [`reconcile`] | the story |
 //! | [`preview`] | what the next reconcile would do, without doing it |
+//! | [`redaction`] | what must not be shown, taken out of whatever leaves |
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
 //! | [`children`] | watches on what was applied |
 //! | [`listeners`] | who is told when an object changes |
 //! | [`scalers`] | which workloads an autoscaler governs |
+//! | [`sources`] | ConfigMaps and Secrets that values come from |
 //! | [`packed`] | text that is held for long and read seldom |
 //! | [`names`] | names that occur many times, kept once |
 //! | [`watching`] | watches that heal by themselves |
@@ -84,10 +86,12 @@ pub mod preview;
 pub mod prune;
 pub mod queue;
 pub mod reconcile;
+pub mod redaction;
 pub mod release;
 pub mod render;
 pub mod scalers;
 pub mod slots;
+pub mod sources;
 pub mod status;
 pub mod telemetry;
 pub mod uninstall;

@@ -16,7 +16,7 @@ use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::queue::{Queue, Urgency};
 
 /// The custom resource that an object belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Parent {
     /// The watched kind, by its place in the list.
     kind: usize,
@@ -110,6 +110,13 @@ impl Listeners {
 
     pub fn tell(&self, parent: &Parent, urgency: Urgency) {
         if let Some(listener) = self.read().get(parent.kind).filter(|listener| listener.cares) {
+            listener.queue.tell(parent.place.clone(), urgency);
+        }
+    }
+
+    /// The same about what goes into a release, which concerns those too who do not care what becomes of their objects.
+    pub fn wake(&self, parent: &Parent, urgency: Urgency) {
+        if let Some(listener) = self.read().get(parent.kind) {
             listener.queue.tell(parent.place.clone(), urgency);
         }
     }

@@ -31,9 +31,12 @@ use crate::object::ObjectId;
 use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::reconcile::{Taken, is_same_input};
+use crate::redaction::Redactor;
+use crate::release::mask;
 use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
 use crate::render::{self, Helm, RenderError};
-use crate::values::{Values, ValuesError};
+use crate::sources::{self, WantedError};
+use crate::values::Values;
 use crate::watches::Watch;
 
 /// Stands for the UID of a custom resource that is not in the cluster yet.
@@ -62,6 +65,8 @@ pub struct Preview {
     /// What is in the cluster by an earlier revision.
     pub before: Vec<Applied>,
     pub plan: Plan,
+    /// What must not be shown.
+    pub redactor: Redactor,
 }
 
 /// How the objects get into the cluster.
@@ -78,9 +83,7 @@ pub enum Manner {
 #[derive(Debug, thiserror::Error)]
 pub enum PreviewError {
     #[error(transparent)]
-    Values(#[from] ValuesError),
-    #[error("the spec cannot be read: {0}")]
-    Spec(serde_json::Error),
+    Wanted(#[from] WantedError),
     #[error(transparent)]
     Render(#[from] RenderError),
     #[error(transparent)]
@@ -104,6 +107,18 @@ pub enum PreviewError {
     /// The operator does nothing, and this is why.
     #[error("{0}")]
     Nothing(String),
+    /// One of the others, without what must not be shown.
+    #[error("{0}")]
+    Redacted(String),
+}
+
+impl PreviewError {
+    fn without(self, redactor: &Redactor) -> Self {
+        match redactor.is_empty() {
+            true => self,
+            false => PreviewError::Redacted(redactor.text(&self.to_string()).into_owned()),
+        }
+    }
 }
 
 impl Preview {
@@ -117,9 +132,26 @@ impl Preview {
         }
         let store = Store::new(scene.calls.clone());
         let history = store.history(&identity.namespace, &identity.release).await?;
-        let spec = cr.spec().map_err(PreviewError::Spec)?;
-        let values = Values::new(spec.as_ref(), &scene.watch.overrides)?;
-        let digest = identity.digest(&scene.watch.chart, &values);
+        let read = async |references: &[_]| sources::read_once(scene.calls, &identity.namespace, references).await;
+        let values = sources::values_of(cr, scene.watch, &identity, read).await?;
+        let mut redactor = Redactor::default();
+        redactor.learn(values.json(), values.sourced());
+        mask::learn(&mut redactor, history.iter());
+        let made = Self::made(cr, scene, identity, history, &values).await;
+        match made {
+            Ok(made) => Ok(Preview { redactor, ..made }),
+            Err(error) => Err(error.without(&redactor)),
+        }
+    }
+
+    async fn made(
+        cr: &CustomResource,
+        scene: &Scene<'_>,
+        identity: Identity,
+        history: History,
+        values: &Values,
+    ) -> Result<Self, PreviewError> {
+        let digest = identity.digest(&scene.watch.chart, values);
         let owner = identity.owner_mark();
         let situation = identity.situation(cr, &owner, &digest, &scene.watch.chart.name);
         let course = course::decide(&Revisions::of(&history), Some(&history), &situation);
@@ -127,11 +159,12 @@ impl Preview {
         let route = route(&course, &history, &release, &scene.watch.chart.name, |taking| {
             let own = identity.own(String::new());
             let is_observed = identity.is_observed(cr);
-            after_taking(taking, own, is_observed, &history, &situation, is_same(&history, &values, scene))
+            after_taking(taking, own, is_observed, &history, &situation, is_same(&history, values, scene))
         })?;
-        let drafter = Drafter { identity: &identity, history: &history, values: &values, scene };
+        let drafter = Drafter { identity: &identity, history: &history, values, scene };
         let Drafted { plan, chart, hooks, before, manner } = drafter.planned(route).await?;
-        Ok(Preview { identity, history, course, manner, chart, hooks, before, plan })
+        let redactor = Redactor::default();
+        Ok(Preview { identity, history, course, manner, chart, hooks, before, plan, redactor })
     }
 
     /// The revision that stays although the spec says something else.

@@ -12,6 +12,7 @@
 //! to the next.
 
 mod deadline;
+mod discretion;
 mod failing;
 mod fights;
 mod heal;
@@ -109,7 +110,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let subject = Subject::of(cr, context, turn);
     subject.tell_problems().await;
     if cr.metadata.deletion_timestamp.is_some() {
-        return Box::pin(subject.uninstall()).await;
+        return Box::pin(subject.uninstall()).await.map_err(|error| subject.shown_error(error));
     }
     let mut known = Revisions::default();
     subject.forget_attempt();
@@ -124,12 +125,12 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         _ => {}
     }
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
-        tell_failure(&subject, error, &known).await?;
+        tell_failure(&subject, error, &known).await.map_err(|error| subject.shown_error(error))?;
     }
-    let mut standing = result?;
+    let mut standing = result.map_err(|error| subject.shown_error(error))?;
     subject.forget_attempt();
     subject.forget_pause();
-    let next = subject.report(Some(&mut standing), None).await?;
+    let next = subject.report(Some(&mut standing), None).await.map_err(|error| subject.shown_error(error))?;
     tracing::debug!(
         kind = subject.owner.gvk.kind,
         namespace = subject.namespace,
@@ -145,7 +146,7 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let is_ours = |summary: &&Summary| summary.own.as_ref().is_some_and(|own| own.owner.is_same_resource(&owner));
     let stands = known.standing().filter(is_ours);
     let stage = if stands.is_some() { Stage::Upgrade } else { Stage::Install };
-    let failure = Failure { category: error.category(), message: error.to_string(), stage };
+    let failure = Failure { category: error.category(), message: subject.shown(&error.to_string()), stage };
     subject.remember(error, &failure);
     subject.pause_after(error);
     let latest = known.latest().filter(is_ours).filter(|latest| latest.status == Status::Deployed);
@@ -157,7 +158,8 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let mut standing = match kept {
         Some(Ok(standing)) => Some(standing),
         Some(Err(error)) => {
-            tracing::warn!(release = subject.release, "cannot look after what is deployed: {error}");
+            let why = subject.shown(&error.to_string());
+            tracing::warn!(release = subject.release, "cannot look after what is deployed: {why}");
             if error.category().retry() != Retry::Never {
                 subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
             }
@@ -182,7 +184,7 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
         Some(seen) => seen,
         None => Revisions::of(history.insert(subject.history().await?)),
     };
-    let wish = subject.wish()?;
+    let wish = subject.wish().await?;
     let owner = subject.owner_mark();
     let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
     if let Some(latest) = known.latest().filter(|latest| course != Course::Resume && subject.is_at_hook(latest)) {
@@ -383,7 +385,8 @@ async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<
     let Some(deployed) = history.deployed() else { return Err(ReconcileError::Unsettled) };
     let Some(before) = &deployed.own else { return Err(ReconcileError::Unsettled) };
     let hold = before.hold.clone().filter(|_| before.digest != wish.digest);
-    let own = Own { objects: before.objects.clone(), hold, ..subject.own(before.digest.clone()) };
+    let (objects, sourced) = (before.objects.clone(), before.sourced.clone());
+    let own = Own { objects, sourced, hold, ..subject.own(before.digest.clone()) };
     let (draft, rendered) = subject.again(deployed, own, history)?;
     Ok(subject.roll_out(draft, rendered, history).await?.into())
 }

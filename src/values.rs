@@ -1,10 +1,11 @@
 //! Spec and overrides become the values of one release.
 //!
 //! ```text
-//! spec of the CR ──────────────────────────────┐
-//! overrideValues ──▶ env::expand ──▶ Overrides ┴▶ Values ─┬▶ file_json()       for `helm -f`
-//!                                                         ├▶ exact_integers()  for `helm --set`
-//!                                                         └▶ left_out()        for a warning
+//! valuesFrom ──▶ from::merge ───────────────────┐
+//! spec of the CR ──────────────────────────────┤          ┌▶ file_json()       for `helm -f`
+//! overrideValues ──▶ env::expand ──▶ Overrides ┴▶ Values ─┼▶ exact_integers()  for `helm --set`
+//!                                                         ├▶ left_out()        for a warning
+//!                                                         └▶ sourced()         for whoever shows something
 //! ```
 //!
 //! Everything here is a pure function on JSON. This module does not read the environment (the lookup is passed in), does
@@ -16,12 +17,14 @@
 //! integers that a float would spoil are assigned again beside it. `null` stays in the file: it is how a release takes a
 //! default of the chart away.
 //!
-//! **Overrides win over the spec.** Their rules are in [`overrides`], the key grammar in [`set`].
+//! **Overrides win over the spec**, and the spec over what comes from ConfigMaps and Secrets. Their rules are in [`overrides`] and
+//! [`from`], the key grammar in [`set`].
 
 use serde_json::{Map, Value};
 
 pub mod env;
 pub mod exact;
+pub mod from;
 pub mod overrides;
 pub mod set;
 
@@ -55,21 +58,39 @@ pub enum ValuesError {
 pub struct Values {
     json: Value,
     exact: exact::Exact,
+    sourced: Vec<String>,
 }
 
 impl Values {
     /// Puts the overrides over the spec. An absent or null spec is an empty one.
     pub fn new(spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
-        let mut map = match spec {
+        Self::merged(Map::new(), spec, overrides)
+    }
+
+    /// The same, over what came from ConfigMaps and Secrets.
+    pub fn merged(
+        sources: Map<String, Value>,
+        spec: Option<&Value>,
+        overrides: &Overrides,
+    ) -> Result<Self, ValuesError> {
+        let spec = match spec {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(map)) => map.clone(),
             Some(other) => return Err(ValuesError::SpecNotObject { found: set::kind(other) }),
         };
+        let mut map = sources.clone();
+        from::put_over(&mut map, spec.clone());
         overrides.apply(&mut map)?;
         let json = Value::Object(map);
         check_keys(&json, &mut Vec::new())?;
         let exact = exact::Exact::of(&json);
-        Ok(Values { json, exact })
+        let sourced = from::origins(&sources, &spec, &json);
+        Ok(Values { json, exact, sourced })
+    }
+
+    /// Where the texts and numbers are that came from ConfigMaps and Secrets, as JSON pointers. They are shown to nobody.
+    pub fn sourced(&self) -> &[String] {
+        &self.sourced
     }
 
     /// The merged values, for the release record and for `helm get values`.

@@ -1,8 +1,8 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and nine of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and eleven of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
+//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
 //! | module | what is in it |
@@ -10,6 +10,7 @@
 //! | [`fields`] | one entry, field by field |
 //! | [`expand`] | environment and templates in overrides |
 //! | [`ignore`] | fields that others may decide |
+//! | [`values_from`] | ConfigMaps and Secrets that values come from |
 //! | [`selector`] | a LabelSelector as text |
 //! | [`duration`] | durations as Go writes them |
 //! | [`lines`] | where things stand in the file |
@@ -28,6 +29,7 @@ use crate::listeners::Ignore;
 use crate::release::NameTemplate;
 use crate::render::{Helm, RenderError};
 use crate::values::Overrides;
+use crate::values::from::Source;
 use crate::yaml::{self, YamlError};
 
 pub mod duration;
@@ -37,6 +39,7 @@ pub mod ignore;
 pub mod lines;
 pub mod selector;
 pub mod suggest;
+pub mod values_from;
 
 use expand::{ExpandError, Text};
 use fields::{Fields, Problem};
@@ -50,6 +53,10 @@ pub struct Watch {
     pub watch_dependents: bool,
     /// Values that win over every spec.
     pub overrides: Overrides,
+    /// Where values come from that every spec wins over.
+    pub values_from: Vec<Source>,
+    /// Whether a custom resource may name more of them; `None` is yes, but for cluster-scoped kinds.
+    pub values_from_annotation: Option<bool>,
     /// Which custom resources are served, as the parameter of a watch; `None` is all.
     pub selector: Option<String>,
     /// `None` and zero are never: the watches tell what happens.
@@ -259,6 +266,8 @@ impl File<'_> {
             chart: Chart::load(&self.base.join(&fields.chart))?,
             gvk: fields.gvk,
             watch_dependents: fields.watch_dependents,
+            values_from: fields.values_from,
+            values_from_annotation: fields.values_from_annotation,
             selector: fields.selector,
             reconcile_period: fields.reconcile_period,
             lookup_cluster: fields.lookup_cluster,

@@ -38,13 +38,15 @@ pub enum Lists {
     Paged,
 }
 
-/// How to watch what a selector matches: with bookmarks, so that a watch can be taken up without a list.
-pub fn config(selector: Option<&str>, lists: Lists) -> watcher::Config {
-    let config = watcher::Config::default();
-    let config = match selector {
-        Some(selector) => config.labels(selector),
-        None => config,
-    };
+/// How to watch what selectors match: with bookmarks, so that a watch can be taken up without a list.
+pub fn config(labels: Option<&str>, fields: Option<&str>, lists: Lists) -> watcher::Config {
+    let mut config = watcher::Config::default();
+    if let Some(labels) = labels {
+        config = config.labels(labels);
+    }
+    if let Some(fields) = fields {
+        config = config.fields(fields);
+    }
     match lists {
         Lists::Streamed => config.streaming_lists(),
         Lists::Paged => config,
@@ -57,8 +59,21 @@ pub fn events<K>(api: Api<K>, selector: Option<&str>) -> impl Stream<Item = Resu
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let selector = selector.map(str::to_owned);
-    let start = Box::new(move |lists| watcher(api.clone(), config(selector.as_deref(), lists)).boxed()) as Start<_>;
+    events_with(api, selector, None)
+}
+
+/// The same, with a selector of fields too.
+pub fn events_with<K>(
+    api: Api<K>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let (labels, fields) = (labels.map(str::to_owned), fields.map(str::to_owned));
+    let config = move |lists| config(labels.as_deref(), fields.as_deref(), lists);
+    let start = Box::new(move |lists| watcher(api.clone(), config(lists)).boxed()) as Start<_>;
     let watch =
         Watch { events: start(Lists::Streamed), start, lists: Lists::Streamed, listing: true, row: Row::default() };
     unfold(watch, |mut watch| async move { Some((watch.next().await, watch)) })

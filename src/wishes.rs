@@ -19,6 +19,8 @@ pub const PROGRESS_DEADLINE: &str = "chartwright.dev/progress-deadline";
 pub const ROLLBACK_TO: &str = "chartwright.dev/rollback-to";
 pub const ADOPT: &str = "chartwright.dev/adopt";
 pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
+/// Where values come from beside the spec; see [`crate::values::from`].
+pub const VALUES_FROM: &str = "chartwright.dev/values-from";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
 /// operator-sdk's, as is the next.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
@@ -239,6 +241,8 @@ mod tests {
             chart: crate::chart::Chart::load(dir.path()).unwrap(),
             watch_dependents: true,
             overrides: crate::values::Overrides::default(),
+            values_from: vec![],
+            values_from_annotation: None,
             selector: None,
             reconcile_period: None,
             lookup_cluster: false,

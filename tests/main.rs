@@ -42,6 +42,7 @@ mod the_lab_behaves_like_a_cluster;
 mod the_sample_operator_works;
 mod the_status_tells_why;
 mod the_urgent_go_ahead;
+mod values_come_from_elsewhere;
 mod what_helm_made_can_be_handed_over;
 mod what_is_meant_to_end_is_not_started_again;
 mod what_is_newer_pre_empts;

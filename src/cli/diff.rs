@@ -14,8 +14,8 @@ use crate::preview::unified::{coloured, unified};
 /// Show what the next reconcile would change
 ///
 /// Every object is compared with the API server's answer to a dry run, so defaults do not show. With -f, the custom resource
-/// comes from a file: this is what `kubectl apply -f` of it would lead to. The data of Secrets is masked; a value that becomes
-/// another is shown as changed. Nothing is written.
+/// comes from a file: this is what `kubectl apply -f` of it would lead to. The data of Secrets is masked, and so are values that
+/// came from ConfigMaps and Secrets; one that becomes another is shown as changed. Nothing is written.
 ///
 /// The exit code is 0 if nothing would change, 1 if something would, and 2 if that cannot be told: the chart does not render,
 /// the API server refuses an object, or the operator would do nothing for a reason that is printed.

@@ -9,6 +9,8 @@ use super::access::Access;
 use super::named;
 use super::output::{Format, print, yaml};
 use crate::manifest;
+use crate::redaction::Redactor;
+use crate::release::mask::{self, MASK};
 use crate::release::{self, History, Release};
 
 /// Show the values or the manifest of a revision
@@ -26,8 +28,8 @@ pub enum What {
 
 /// Show the values that a revision was made with
 ///
-/// These are the spec of the custom resource at that time, and the overrides of watches.yaml. They are printed as they are,
-/// passwords included. The chart's defaults are not among them.
+/// These are the spec of the custom resource at that time, the overrides of watches.yaml, and what came from ConfigMaps and Secrets.
+/// What came from there is masked; the rest is printed as it is, passwords included. The chart's defaults are not among them.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "chartwright get values [OPTIONS] KIND NAME|KIND/NAME")]
 #[command(after_help = "Examples:
@@ -36,11 +38,15 @@ pub enum What {
 pub struct Values {
     #[command(flatten)]
     pub common: Common,
+    /// Print what came from ConfigMaps and Secrets too
+    #[arg(long)]
+    pub show_secrets: bool,
 }
 
 /// Show the objects that a revision consists of
 ///
-/// They are printed as the release record holds them, with the data of Secrets masked. Labels, annotations and owner references
+/// They are printed as the release record holds them, with the data of Secrets masked, and with values that came from ConfigMaps and
+/// Secrets. Labels, annotations and owner references
 /// that the operator adds are not among them: `chartwright render` shows those.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "chartwright get manifest [OPTIONS] KIND NAME|KIND/NAME")]
@@ -51,7 +57,7 @@ pub struct Values {
 pub struct Manifest {
     #[command(flatten)]
     pub common: Common,
-    /// Print the data of Secrets too
+    /// Print what is masked too
     #[arg(long)]
     pub show_secrets: bool,
 }
@@ -73,13 +79,16 @@ pub struct Common {
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match args.what {
-        What::Values(Values { common }) => {
-            let release = common.release().await?;
-            common.output.map_or_else(|| yaml(&release.config), |format| format.text(&release.config))?
+        What::Values(Values { common, show_secrets }) => {
+            let history = common.history().await?;
+            let release = pick(&history, common.revision)?;
+            let values = if show_secrets { release.config.clone() } else { masked(release, &history) };
+            common.output.map_or_else(|| yaml(&values), |format| format.text(&values))?
         }
         What::Manifest(Manifest { common, show_secrets }) => {
-            let release = common.release().await?;
-            let text = if show_secrets { release.manifest } else { release::with_secrets_masked(&release.manifest) };
+            let history = common.history().await?;
+            let release = pick(&history, common.revision)?;
+            let text = if show_secrets { release.manifest.clone() } else { shown(release, &history) };
             match common.output {
                 // The record holds YAML already.
                 None | Some(Format::Yaml) => text,
@@ -92,13 +101,27 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Common {
-    async fn release(&self) -> anyhow::Result<Release> {
+    async fn history(&self) -> anyhow::Result<History> {
         let named = named::read_only(&self.resource)?;
         let session = self.access.connect().await?;
         let found = session.find(&named).await?;
-        let history = session.revisions(&found).await?;
-        pick(&history, self.revision).cloned()
+        session.revisions(&found).await
     }
+}
+
+/// The values of a revision, without what came from ConfigMaps and Secrets.
+fn masked(release: &Release, history: &History) -> Value {
+    let mut values = release.config.clone();
+    for pointer in mask::sourced(release, history.iter()) {
+        values.pointer_mut(pointer).into_iter().for_each(|value| *value = MASK.into());
+    }
+    values
+}
+
+fn shown(release: &Release, history: &History) -> String {
+    let mut redactor = Redactor::default();
+    redactor.learn(&release.config, mask::sourced(release, history.iter()));
+    release::with_secrets_masked(&release.manifest, &redactor)
 }
 
 fn pick(history: &History, revision: Option<u32>) -> anyhow::Result<&Release> {

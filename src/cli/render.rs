@@ -11,7 +11,7 @@ use crate::preview::Preview;
 /// Print the objects that the next reconcile would apply
 ///
 /// They come in the order of application, with every label, annotation and owner reference that the operator adds, and with the
-/// data of Secrets. Where nothing changed since the last revision, they are those of its record: random passwords are as they
+/// data of Secrets: nothing is masked. Where nothing changed since the last revision, they are those of its record: random passwords are as they
 /// are. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
 /// its UID is then not known, and a word stands for it.
 #[derive(Debug, clap::Args)]

@@ -18,6 +18,7 @@ use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
+use crate::sources::Sources;
 use crate::watches::Watch;
 use crate::{cluster, definitions, telemetry, watches};
 
@@ -76,6 +77,7 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<(Vec<Wa
     let listeners = Arc::new(Listeners::default());
     let operator = Operator {
         children: Arc::new(Children::new(cluster.client.clone(), listeners.clone(), stop.clone())),
+        sources: Arc::new(Sources::new(cluster.client.clone(), listeners.clone(), stop.clone())),
         scalers: Arc::new(Scalers::new(cluster.client.clone(), stop.clone())),
         listeners,
         helm,

@@ -156,15 +156,16 @@ async fn try_out(watch: &Watch, helm: &Helm) -> Result<(), Finding> {
         is_upgrade: false,
         is_patient: false,
     };
-    let text = helm.template(&request).await.map_err(|error| finding(&error))?;
+    let text = helm.template(&request).await.map_err(|error| finding(&error, watch))?;
     let not_objects = |error| format!("what it renders with its default values cannot be applied: {error}");
     manifest::read(&text).map(|_| ()).map_err(|error| Finding::Warning(not_objects(error)))
 }
 
-fn finding(error: &RenderError) -> Finding {
+fn finding(error: &RenderError, watch: &Watch) -> Finding {
+    let others = if watch.values_from.is_empty() { "the spec" } else { "the spec or `valuesFrom`" };
     match error.category() {
         Category::RenderFailed | Category::InvalidValues => Finding::Warning(format!(
-            "it does not render with its default values: {error}; fine if the spec must set them"
+            "it does not render with its default values: {error}; fine if {others} must set them"
         )),
         _ => Finding::Error(error.to_string()),
     }

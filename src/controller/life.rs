@@ -82,6 +82,7 @@ impl Life {
             events: Events::new(operator.client.clone()),
             children: operator.children,
             scalers: operator.scalers,
+            sources: operator.sources,
             records: operator.records,
             client: operator.client,
             helm: operator.helm,
@@ -170,6 +171,7 @@ impl Life {
             News::Gone { place, uid } => {
                 self.queue.forget(&place);
                 self.context.children.forget(&self.context.primary, &place);
+                self.context.sources.forget(&self.context.primary, &place);
                 self.forget(&uid);
             }
         }

@@ -29,7 +29,7 @@ const AT_ONCE: usize = 8;
 /// How often an object that somebody writes meanwhile is read again.
 const TRIES: usize = 5;
 
-/// One object that would not stay as it is. The data of Secrets is masked.
+/// One object that would not stay as it is. The data of Secrets is masked, and so are values that came from ConfigMaps and Secrets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub id: ObjectId,
@@ -85,6 +85,14 @@ impl Preview {
 
     /// What would not stay as it is, in the order in which it would happen.
     pub async fn changes(&self, scene: &Scene<'_>) -> Result<Vec<Change>, PreviewError> {
+        let mut changes = self.found(scene).await.map_err(|error| error.without(&self.redactor))?;
+        for change in &mut changes {
+            self.redactor.versions(change.before.as_mut(), change.after.as_mut());
+        }
+        Ok(changes)
+    }
+
+    async fn found(&self, scene: &Scene<'_>) -> Result<Vec<Change>, PreviewError> {
         let look =
             Look { preview: self, scene, governed: Governed::of(self, scene).await, live: self.live(scene).await? };
         let preflight = look.preflight().await?;

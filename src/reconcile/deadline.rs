@@ -66,7 +66,7 @@ impl Subject<'_> {
             return Ok(wait);
         }
         let recorded = self.still_standing(standing.revision).await?;
-        let told = self.store.update(&told(recorded, judged, deadline, &summary.message)).await?;
+        let told = self.store.update(&told(recorded, judged, deadline, &self.shown(&summary.message))).await?;
         standing.own = told.own;
         if judged == Judged::Missed {
             tracing::warn!(

@@ -14,16 +14,14 @@ use crate::preflight::Rejected;
 use crate::prune::PruneError;
 use crate::release::{Status, StoreError, Trouble};
 use crate::render::RenderError;
+use crate::sources::WantedError;
 use crate::status::Failure;
 use crate::uninstall::UninstallError;
-use crate::values::ValuesError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     #[error(transparent)]
-    Values(#[from] ValuesError),
-    #[error("the spec cannot be read: {0}")]
-    Spec(serde_json::Error),
+    Wanted(#[from] WantedError),
     #[error(transparent)]
     Render(#[from] RenderError),
     #[error(transparent)]
@@ -91,7 +89,7 @@ pub enum ReconcileError {
 impl ReconcileError {
     pub fn category(&self) -> Category {
         match self {
-            ReconcileError::Values(_) | ReconcileError::Spec(_) => Category::InvalidValues,
+            ReconcileError::Wanted(error) => error.category(),
             ReconcileError::Render(error) => error.category(),
             ReconcileError::Manifest(error) => error.category(),
             ReconcileError::Discovery(error) => error.category(),

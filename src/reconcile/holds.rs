@@ -6,6 +6,7 @@
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::course::{Refusal, Request};
+use crate::release::mask::sourced;
 use crate::release::{HeldBy, History, Hold, Own, Release, Status};
 
 impl Subject<'_> {
@@ -27,6 +28,7 @@ impl Subject<'_> {
         }
         let mut own = self.own(target.digest().unwrap_or_default().to_owned());
         own.hold = Some(hold);
+        own.sourced = sourced(target, history.iter()).into_iter().cloned().collect();
         let (draft, rendered) = self.again(target, own, history)?;
         self.roll_out(draft, rendered, history).await
     }

@@ -175,7 +175,7 @@ impl Subject<'_> {
                 asked,
                 attempts: before.map_or(0, |trouble| trouble.attempts) + 1,
                 reason: error.category().as_str().to_owned(),
-                message: error.to_string(),
+                message: self.shown(&error.to_string()),
                 is_late: false,
             });
         }

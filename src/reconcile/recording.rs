@@ -67,7 +67,8 @@ impl Subject<'_> {
         error: ReconcileError,
     ) -> Result<T, ReconcileError> {
         let category = error.category();
-        let mut failed = pending.with_status(Status::Failed, &error.to_string());
+        let why = self.shown(&error.to_string());
+        let mut failed = pending.with_status(Status::Failed, &why);
         if let Some(own) = &mut failed.own {
             fill_in(&mut own.objects, applied);
             let counts = category.counts_as_failure()
@@ -79,13 +80,14 @@ impl Subject<'_> {
                 asked,
                 attempts: before + u32::from(counts),
                 reason: category.as_str().to_owned(),
-                message: error.to_string().chars().take(LONGEST).collect(),
+                message: why.chars().take(LONGEST).collect(),
                 is_late: false,
             });
         }
         if failed != *pending
             && let Err(store) = self.store.update(&failed).await
         {
+            let store = self.shown(&store.to_string());
             tracing::warn!(release = self.release, "cannot record the failure: {store}");
         }
         Err(error)

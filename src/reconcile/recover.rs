@@ -105,6 +105,7 @@ impl Subject<'_> {
 
     fn record_of_what_is_there(&self, manifest: String, own: Own, wish: &Wish, history: &History) -> Release {
         let now = Timestamp::now();
+        let own = Own { sourced: wish.values.sourced().to_vec(), ..own };
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),

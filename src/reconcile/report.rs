@@ -30,6 +30,8 @@ impl Subject<'_> {
         {
             return Ok(Next::Rest);
         }
+        let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
+        self.learn_records(record.into_iter());
         let own = standing.as_ref().and_then(|standing| standing.own.as_ref());
         let (objects, mut next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
         let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
@@ -46,10 +48,18 @@ impl Subject<'_> {
         }
         let standing = standing.as_deref();
         let failure = failure.or_else(|| standing.and_then(Standing::failure));
+        let failure = failure.map(|failure| self.shown_failure(failure));
         if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
             self.warn(failure.category.as_str(), &failure.message).await;
         }
-        self.write_status(&self.composed(standing, failure, &objects)).await?;
+        let report = self.composed(standing, failure, &objects);
+        if let Some(revision) = standing.and_then(|standing| self.unknown_values(standing))
+            && self.is_news(&report)
+        {
+            // What it was made with may be in what its objects say.
+            self.release(revision).await?;
+        }
+        self.write_status(&report).await?;
         self.context.memory.with(&self.owner.uid, |memory| memory.untold = None);
         // Repairs that are put off are due then, or there is less to tell.
         let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
@@ -74,7 +84,7 @@ impl Subject<'_> {
                 digest: release.own.as_ref().map_or("", |own| &own.digest),
                 is_upgrade: release.description != INSTALLED,
                 notes: &release.notes,
-                manifest: release::without_secret_data(&release.manifest),
+                manifest: self.shown_manifest(&release.manifest),
             }),
             failure,
             // What a record that went held is needed to make it anew.
@@ -174,10 +184,14 @@ impl Subject<'_> {
         self.write(|old, now| status::at_hook(old, generation, message, now)).await
     }
 
+    fn is_news(&self, report: &Report<'_>) -> bool {
+        let old = self.status();
+        status::changes(old, &self.shown_status(status::next(old, report, &now()))).is_some()
+    }
+
     async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
         let old = self.status();
-        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        match status::changes(old, &next(old, &now)) {
+        match status::changes(old, &self.shown_status(next(old, &now()))) {
             Some(changes) => self.patch_status(changes).await,
             None => Ok(()),
         }
@@ -280,6 +294,10 @@ impl Subject<'_> {
         let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
         health::why(&pods, Timestamp::now())
     }
+}
+
+fn now() -> String {
+    Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The next look, but not later than after this.

@@ -42,7 +42,7 @@ impl Subject<'_> {
             description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
-            own: Some(self.own(wish.digest.clone())),
+            own: Some(Own { sourced: wish.values.sourced().to_vec(), ..self.own(wish.digest.clone()) }),
             stored: Stored::default(),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use kube::api::{Api, Patch, PatchParams};
@@ -11,6 +11,7 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use super::ReconcileError;
+use super::discretion::Discretion;
 use super::memory::{Input, Memory, Remembered};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
@@ -31,6 +32,7 @@ use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Statu
 use crate::render::lanes::Lanes;
 use crate::render::{self, Helm};
 use crate::scalers::Scalers;
+use crate::sources::{self, Sources};
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::values::Values;
@@ -56,6 +58,7 @@ pub struct Context {
     pub default_namespace: String,
     pub children: Arc<Children>,
     pub scalers: Arc<Scalers>,
+    pub sources: Arc<Sources>,
     pub events: Events,
     pub memory: Memory,
     pub resources: Arc<Resources>,
@@ -70,6 +73,7 @@ pub struct Subject<'a> {
     pub calls: Calls,
     pub store: Store,
     looked_after: AtomicBool,
+    pub(super) discretion: Mutex<Discretion>,
 }
 
 /// Who it is concerns every line of a reconcile.
@@ -93,15 +97,20 @@ impl<'a> Subject<'a> {
         let identity = Identity::of(cr, &context.watch, &context.default_namespace);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
-        Subject { cr, context, turn, identity, calls, store, looked_after: AtomicBool::new(false) }
+        let (looked_after, discretion) = Default::default();
+        Subject { cr, context, turn, identity, calls, store, looked_after, discretion }
     }
 
-    /// Reads the spec. The chart is the one on disk right now.
-    pub fn wish(&self) -> Result<Wish, ReconcileError> {
+    /// Reads the spec and what it is put over. The chart is the one on disk right now.
+    pub async fn wish(&self) -> Result<Wish, ReconcileError> {
         let chart = self.context.chart.current();
-        let spec = self.cr.spec().map_err(ReconcileError::Spec)?;
-        let values = Values::new(spec.as_ref(), &self.context.watch.overrides)?;
+        let Context { watch, sources, primary, .. } = self.context;
+        let place = self.cr.place();
+        let read =
+            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.namespace, references).await;
+        let values = sources::values_of(self.cr, watch, &self.identity, read).await?;
         let digest = self.digest(&chart, &values);
+        self.learn_values(&values, &digest);
         Ok(Wish { chart, values, digest })
     }
 
@@ -152,7 +161,9 @@ impl<'a> Subject<'a> {
 
     /// The record of one revision.
     pub async fn release(&self, revision: u32) -> Result<Release, ReconcileError> {
-        Ok(self.store.get(&self.namespace, &self.release, revision).await?)
+        let release = self.store.get(&self.namespace, &self.release, revision).await?;
+        self.learn_records([&release].into_iter());
+        Ok(release)
     }
 
     /// The record of a revision that was seen deployed by us. Where helm was faster than the watch, this looks again.
@@ -180,7 +191,9 @@ impl<'a> Subject<'a> {
 
     /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
-        Ok(self.store.history(&self.namespace, &self.release).await?)
+        let history = self.store.history(&self.namespace, &self.release).await?;
+        self.learn_records(history.iter());
+        Ok(history)
     }
 
     /// Why a release is not this custom resource's to change.
@@ -227,11 +240,11 @@ impl<'a> Subject<'a> {
     }
 
     pub async fn warn(&self, reason: &str, message: &str) {
-        self.context.events.warning(self.cr, self.context, reason, message).await;
+        self.context.events.warning(self.cr, self.context, reason, &self.shown(message)).await;
     }
 
     pub async fn tell(&self, reason: &str, message: &str) {
-        self.context.events.normal(self.cr, self.context, reason, message).await;
+        self.context.events.normal(self.cr, self.context, reason, &self.shown(message)).await;
     }
 
     /// What was refused before for the same input is known without the release's history.

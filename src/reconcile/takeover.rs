@@ -4,6 +4,8 @@
 //! Its objects are applied where they are, as the record says, with our marks. Nothing is made again, no new revision comes of
 //! it, and the record gets our part only when all of it is done; so a crash has it done once more, and that changes nothing.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::holds::{held_sentence, overridden, rolled_back_to};
@@ -16,6 +18,7 @@ use crate::course::Taking;
 use crate::manifest;
 use crate::plan::{self, Planned};
 use crate::preflight::preflight;
+use crate::release::mask::sourced;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Release};
 use crate::values::Values;
 
@@ -41,7 +44,11 @@ impl Subject<'_> {
 
     fn own_of_taken(&self, taking: Taking, wish: &Wish, history: &History, latest: &Release) -> Own {
         let taken = Taken { taking, latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
-        taken.own(self.own(String::new()), is_same_input(latest, &wish.chart, &wish.values))
+        // Whoever wrote it, the values are where ours are, or were.
+        let before = sourced(latest, history.iter()).into_iter().chain(wish.values.sourced()).cloned();
+        let sourced = before.collect::<BTreeSet<_>>().into_iter().collect();
+        let fresh = Own { sourced, ..self.own(String::new()) };
+        taken.own(fresh, is_same_input(latest, &wish.chart, &wish.values))
     }
 
     /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not

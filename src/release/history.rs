@@ -21,7 +21,7 @@ impl History {
     }
 
     /// Oldest first.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Release> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Release> + Clone {
         self.releases.iter()
     }
 

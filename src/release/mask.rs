@@ -1,10 +1,13 @@
-//! A manifest that may be shown: without the data of Secrets, and for the status of a custom resource also short.
+//! A manifest that may be shown: without the data of Secrets, without values that came from ConfigMaps and Secrets, and for the
+//! status of a custom resource also short.
 //!
-//! Documents that are Secrets, or lists with Secrets, are written anew with a mask in place of every value. All others
-//! stay as they are, to the letter. A document that cannot be read is left out, because nobody knows what is in it.
+//! Documents that are Secrets, or lists with Secrets, are written anew with a mask in place of every value, and so are documents
+//! with something that must not be shown. All others stay as they are, to the letter. A document that cannot be read is left out, because nobody knows what is in it.
 
 use serde_json::Value;
 
+use super::Release;
+use crate::redaction::Redactor;
 use crate::yaml;
 
 /// The longest manifest that a status gets. The API server takes an object of about a megabyte and a half in all.
@@ -15,11 +18,11 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const UNREAD: &str = "---\n# A document is left out here: it is not valid YAML.\n";
 
 /// The manifest with every value of a Secret masked, cut between documents where it would be too long.
-pub fn without_secret_data(manifest: &str) -> String {
+pub fn without_secret_data(manifest: &str, redactor: &Redactor) -> String {
     let documents = documents(manifest);
     let mut text = String::new();
     for (index, document) in documents.iter().enumerate() {
-        let masked = masked(document);
+        let masked = masked(document, redactor);
         if text.len() + masked.len() > LIMIT {
             let rest = documents.len() - index;
             text.push_str(&format!(
@@ -33,8 +36,24 @@ pub fn without_secret_data(manifest: &str) -> String {
 }
 
 /// The whole manifest with every value of a Secret masked.
-pub fn with_secrets_masked(manifest: &str) -> String {
-    documents(manifest).into_iter().map(masked).collect()
+pub fn with_secrets_masked(manifest: &str, redactor: &Redactor) -> String {
+    documents(manifest).into_iter().map(|document| masked(document, redactor)).collect()
+}
+
+/// Learns what must not be shown of these revisions.
+pub fn learn<'a>(redactor: &mut Redactor, releases: impl Iterator<Item = &'a Release> + Clone) {
+    for release in releases.clone() {
+        redactor.learn(&release.config, sourced(release, releases.clone()));
+    }
+}
+
+/// Where in a revision's values those are that came from ConfigMaps and Secrets. A record that helm wrote does not tell: then it
+/// is wherever another of the revisions has some.
+pub fn sourced<'a>(release: &'a Release, all: impl Iterator<Item = &'a Release>) -> Vec<&'a String> {
+    match &release.own {
+        Some(own) => own.sourced.iter().collect(),
+        None => all.filter_map(|other| other.own.as_ref()).flat_map(|own| &own.sourced).collect(),
+    }
 }
 
 /// Each with the separator above it, so that together they are the whole text.
@@ -57,18 +76,20 @@ fn is_marker(line: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
-fn masked(document: &str) -> String {
+fn masked(document: &str, redactor: &Redactor) -> String {
     // A document that hides behind a line break which only YAML knows would not be looked at.
     let breaks = ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}'];
     if document.split(breaks).skip(1).any(is_marker) {
         return UNREAD.to_owned();
     }
     let Ok(mut value) = yaml::parse(document) else { return UNREAD.to_owned() };
-    if !mask(&mut value, false) {
+    let is_changed = mask(&mut value, false) | redactor.object(&mut value);
+    // Comments are lost where a document is written anew, and they may tell as much.
+    if !is_changed && redactor.text(document) == document {
         return document.to_owned();
     }
     let source = document.lines().find(|line| line.starts_with("# Source: "));
-    let source = source.map(|line| format!("{line}\n")).unwrap_or_default();
+    let source = source.map(|line| format!("{}\n", redactor.text(line))).unwrap_or_default();
     match serde_yaml::to_string(&value) {
         Ok(text) => format!("---\n{source}{text}"),
         Err(_) => UNREAD.to_owned(),
@@ -112,11 +133,27 @@ mod tests {
     const PLAIN: &str = "---\n# Source: app/templates/c.yaml\napiVersion: v1\nkind:   ConfigMap # as it was\n\
                          metadata: {name: c}\ndata: {a: b}\n";
 
+    fn shown(manifest: &str) -> String {
+        without_secret_data(manifest, &Redactor::default())
+    }
+
+    #[test]
+    fn what_came_from_elsewhere_is_masked_in_every_kind_and_what_stays_is_yaml() {
+        let mut redactor = Redactor::default();
+        redactor.learn(&serde_json::json!(["hunter2", "ab"]), [&String::new()]);
+        let config =
+            "---\n# Source: app/templates/d.yaml\napiVersion: v1\nkind: ConfigMap\ndata: {a: hunter2, b: ab, c: cab}\n";
+        let comment = "---\nkind: ConfigMap\n# it is hunter2\ndata: {a: b}\n";
+        let text = without_secret_data(&format!("{PLAIN}{config}{comment}"), &redactor);
+        let masked = "---\n# Source: app/templates/d.yaml\napiVersion: v1\ndata:\n  a: '***'\n  b: '***'\n  c: cab\nkind: ConfigMap\n";
+        assert_eq!(text, format!("{PLAIN}{masked}---\ndata:\n  a: b\nkind: ConfigMap\n"));
+    }
+
     #[test]
     fn secrets_lose_their_values_and_others_stay_to_the_letter() {
         let secret = "---\n# Source: app/templates/s.yaml\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n\
                       # the password is hunter1\ndata: {password: aHVudGVyMg==}\nstringData:\n  other: hunter2\n";
-        let text = without_secret_data(&format!("{PLAIN}{secret}{PLAIN}"));
+        let text = shown(&format!("{PLAIN}{secret}{PLAIN}"));
         let masked = "---\n# Source: app/templates/s.yaml\napiVersion: v1\ndata:\n  password: '***'\nkind: Secret\n\
                       metadata:\n  name: s\nstringData:\n  other: '***'\n";
         assert_eq!(text, format!("{PLAIN}{masked}{PLAIN}"));
@@ -139,14 +176,14 @@ mod tests {
             "kind: Secret\ndata: {a: hunter2\n",
         ];
         for manifest in hiding {
-            let text = without_secret_data(manifest);
+            let text = shown(manifest);
             assert!(!text.contains("hunter2"), "{manifest:?} became {text:?}");
         }
     }
 
     #[test]
     fn a_long_manifest_is_cut_between_documents() {
-        let text = without_secret_data(&PLAIN.repeat(1000));
+        let text = shown(&PLAIN.repeat(1000));
         assert!(text.len() < LIMIT + 100, "{}", text.len());
         let kept = text.matches("kind:   ConfigMap").count();
         let last =
@@ -156,6 +193,6 @@ mod tests {
 
     #[test]
     fn nothing_stays_nothing() {
-        assert_eq!(without_secret_data(""), "");
+        assert_eq!(shown(""), "");
     }
 }

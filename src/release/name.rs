@@ -26,12 +26,12 @@ pub enum NameError {
     Open(String),
     #[error("`{0}` is without {{{{ {NAME} }}}}, so that all custom resources would share one release: add it")]
     NoName(String),
-    #[error(
-        "{found:?} cannot be in the name of a release: use small letters, digits, `-` and `.` beside {{{{ {NAME} }}}}"
-    )]
+    #[error("{found:?} cannot be in a name: use small letters, digits, `-` and `.` beside {{{{ {NAME} }}}}")]
     Character { found: char },
     #[error("`{0}` makes no name of a release: a letter or a digit comes first, last, and on both sides of each `.`")]
     Shape(String),
+    #[error("`{0}` makes no name of an object: a letter or a digit comes first, last, and on both sides of each `.`")]
+    ObjectShape(String),
 }
 
 /// How releases are named.
@@ -57,21 +57,13 @@ impl Default for NameTemplate {
 impl NameTemplate {
     /// Reads a template such as `{{ .kind }}-{{ .metadata.name }}`.
     pub fn parse(text: &str) -> Result<Self, NameError> {
-        let mut parts = vec![];
-        let mut rest = text;
-        while let Some((before, behind)) = rest.split_once("{{") {
-            parts.extend(fixed(before)?);
-            let (field, after) = behind.split_once("}}").ok_or_else(|| NameError::Open(format!("{{{{{behind}")))?;
-            parts.push(part(field)?);
-            rest = after;
-        }
-        parts.extend(fixed(rest)?);
+        let parts = parts(text)?;
         if !parts.contains(&Part::Name) {
             return Err(NameError::NoName(text.to_owned()));
         }
         let template = NameTemplate(parts);
         // Whatever the fields hold begins and ends with a letter or a digit, so one name stands for all.
-        let sample = template.filled("k", Some("n"), "n");
+        let sample = filled(&template.0, "k", Some("n"), "n");
         match tidied(&sample) == sample {
             true => Ok(template),
             false => Err(NameError::Shape(text.to_owned())),
@@ -80,23 +72,64 @@ impl NameTemplate {
 
     /// The release's name. `namespace` is none for a cluster-scoped resource; what stood between it and the next part goes too.
     pub fn name(&self, kind: &str, namespace: Option<&str>, name: &str) -> String {
-        short(tidied(&self.filled(kind, namespace, name)))
+        short(tidied(&filled(&self.0, kind, namespace, name)))
     }
 
     /// Whether a release has the name of its custom resource, as far as that is short enough.
     pub fn is_plain(&self) -> bool {
         self.0 == [Part::Name]
     }
+}
 
-    fn filled(&self, kind: &str, namespace: Option<&str>, name: &str) -> String {
-        let filled = self.0.iter().map(|part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Name => name.to_owned(),
-            Part::Namespace => namespace.unwrap_or_default().to_owned(),
-            Part::Kind => kind.to_lowercase(),
-        });
-        filled.collect()
+/// The name of an object that a custom resource refers to, with the same fields. Many may refer to one, so it need not tell them
+/// apart, and it is not cut: the object has the name that it has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectName(Vec<Part>);
+
+impl ObjectName {
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        let name = ObjectName(parts(text)?);
+        match is_object_name(&name.fill("k", Some("n"), "n")) {
+            true => Ok(name),
+            false => Err(NameError::ObjectShape(text.to_owned())),
+        }
     }
+
+    pub fn fill(&self, kind: &str, namespace: Option<&str>, name: &str) -> String {
+        filled(&self.0, kind, namespace, name)
+    }
+}
+
+/// Whether a text can be the name of an object: a DNS subdomain.
+pub fn is_object_name(text: &str) -> bool {
+    let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(is_inner) && !label.starts_with('-') && !label.ends_with('-')
+    };
+    text.len() <= 253 && text.split('.').all(is_label)
+}
+
+fn parts(text: &str) -> Result<Vec<Part>, NameError> {
+    let mut parts = vec![];
+    let mut rest = text;
+    while let Some((before, behind)) = rest.split_once("{{") {
+        parts.extend(fixed(before)?);
+        let (field, after) = behind.split_once("}}").ok_or_else(|| NameError::Open(format!("{{{{{behind}")))?;
+        parts.push(part(field)?);
+        rest = after;
+    }
+    parts.extend(fixed(rest)?);
+    Ok(parts)
+}
+
+fn filled(parts: &[Part], kind: &str, namespace: Option<&str>, name: &str) -> String {
+    let filled = parts.iter().map(|part| match part {
+        Part::Text(text) => text.clone(),
+        Part::Name => name.to_owned(),
+        Part::Namespace => namespace.unwrap_or_default().to_owned(),
+        Part::Kind => kind.to_lowercase(),
+    });
+    filled.collect()
 }
 
 fn fixed(text: &str) -> Result<Option<Part>, NameError> {
@@ -141,6 +174,24 @@ fn short(name: String) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_name_of_an_object_may_be_shared_and_long() {
+        let filled = |text: &str, name: &str| ObjectName::parse(text).unwrap().fill("WebApp", Some("shop"), name);
+        assert_eq!(filled("common", "a"), "common");
+        let long = "a".repeat(100);
+        assert_eq!(filled("{{ .kind }}-{{ .metadata.name }}-values", &long), format!("webapp-{long}-values"));
+        for (text, expected) in [
+            ("", "makes no name of an object"),
+            ("-a", "makes no name of an object"),
+            ("A", "'A' cannot be in a name"),
+            ("other/a", "'/' cannot be in a name"),
+            ("{{ .spec.x }}", "is not known: write"),
+        ] {
+            let message = ObjectName::parse(text).unwrap_err().to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
 
     fn named(template: &str, namespace: Option<&str>, name: &str) -> String {
         NameTemplate::parse(template).unwrap().name("WebApp", namespace, name)
@@ -195,9 +246,9 @@ mod tests {
             ("shop", "`shop` is without {{ .metadata.name }}, so that all custom resources would share one release"),
             ("", "would share one release"),
             ("{{ .kind }}-{{ .metadata.namespace }}", "would share one release"),
-            ("A-{{ .metadata.name }}", "'A' cannot be in the name of a release: use small letters"),
-            ("{{ .metadata.name }}_x", "'_' cannot be in the name of a release"),
-            ("{{ .metadata.name }}}}", "'}' cannot be in the name of a release"),
+            ("A-{{ .metadata.name }}", "'A' cannot be in a name: use small letters"),
+            ("{{ .metadata.name }}_x", "'_' cannot be in a name"),
+            ("{{ .metadata.name }}}}", "'}' cannot be in a name"),
             ("-{{ .metadata.name }}", "`-{{ .metadata.name }}` makes no name of a release: a letter or a digit comes"),
             ("{{ .metadata.name }}.", "makes no name of a release"),
             ("a..{{ .metadata.name }}", "makes no name of a release"),

@@ -11,14 +11,15 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{OnFailure, Prune, ignore, suggest};
+use super::{OnFailure, Prune, ignore, suggest, values_from};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
 use crate::release::NameTemplate;
 use crate::release::name::NameError;
 use crate::values::OverrideError;
+use crate::values::from::Source;
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 21] = [
     "group",
     "version",
     "kind",
@@ -38,6 +39,8 @@ const KNOWN: [&str; 19] = [
     "onFailure",
     "retries",
     "progressDeadline",
+    "valuesFrom",
+    "valuesFromAnnotation",
 ];
 
 /// As in Helm.
@@ -77,6 +80,8 @@ pub enum Problem {
     Template { key: String, reason: String },
     #[error("`ignoreFields`: {0}")]
     IgnoreFields(String),
+    #[error("`valuesFrom`: {0}")]
+    ValuesFrom(String),
     #[error("{gvk} is already in entry {first}; one kind has one chart")]
     Duplicate { gvk: String, first: usize },
 }
@@ -94,6 +99,7 @@ impl Problem {
             Problem::Prune(_) => vec!["prune"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
             Problem::IgnoreFields(_) => vec!["ignoreFields"],
+            Problem::ValuesFrom(_) => vec!["valuesFrom"],
             Problem::ReleaseName(_) => vec!["releaseName"],
             Problem::OnFailure(_) => vec!["onFailure"],
             Problem::Chart(_) => vec!["chart"],
@@ -116,6 +122,8 @@ pub struct Fields {
     pub watch_dependents: bool,
     /// Not expanded yet.
     pub overrides: BTreeMap<String, Value>,
+    pub values_from: Vec<Source>,
+    pub values_from_annotation: Option<bool>,
     pub selector: Option<String>,
     pub reconcile_period: Option<Duration>,
     pub lookup_cluster: bool,
@@ -149,6 +157,8 @@ impl Fields {
             chart: required(map, "chart")?.to_owned(),
             watch_dependents: boolean(map, "watchDependentResources")?.unwrap_or(true),
             overrides: overrides(map)?,
+            values_from: get(map, "valuesFrom").map(values_from::read).transpose()?.unwrap_or_default(),
+            values_from_annotation: boolean(map, "valuesFromAnnotation")?,
             selector,
             reconcile_period: duration(map, "reconcilePeriod")?,
             lookup_cluster: lookup_cluster(map)?,

@@ -1,0 +1,305 @@
+//! ConfigMaps and Secrets that values come from: reading them, and telling whoever refers to one when it changes.
+//!
+//! Both kinds are watched from the moment that somebody refers to one, metadata only. An object is read when a custom resource
+//! needs it for the first time, or after the watch told of a change. What was read is kept, packed, as long as somebody
+//! refers to it, and only the keys that are referred to. So a custom resource at rest costs no call, and one call per reference
+//! after a restart.
+//!
+//! Only the namespace of the release is ever read: a reference cannot name another.
+
+mod table;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use futures::{StreamExt, TryStreamExt, pin_mut};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::api::{Api, PartialObjectMeta};
+use kube::core::{NamespaceResourceScope, ObjectMeta};
+use kube::runtime::watcher;
+use kube::{Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio_util::sync::CancellationToken;
+
+use crate::calls::Calls;
+use crate::children::version;
+use crate::custom_resource::{CustomResource, Place};
+use crate::discovery::Kind;
+use crate::error::{Category, of_kube, sentence};
+use crate::identity::Identity;
+use crate::listeners::{Listeners, Parent};
+use crate::queue::Urgency;
+use crate::values::from::{self, Content, FromError, Reference, SourceKind};
+use crate::values::{Values, ValuesError};
+use crate::watches::Watch;
+use crate::watching;
+use table::{At, News, Table};
+
+/// Secrets of these types are the cluster's own, or Helm's. A custom resource must not be a way to read them.
+const NEVER_VALUES: [&str; 3] =
+    ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"];
+/// Each install writes several of the last, and nobody may refer to one.
+const WATCHED_SECRETS: &str = "type!=helm.sh/release.v1";
+
+/// Why the values of a custom resource are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum WantedError {
+    #[error(transparent)]
+    Values(#[from] ValuesError),
+    #[error("the spec cannot be read: {0}")]
+    Spec(serde_json::Error),
+    #[error("{0}")]
+    Annotation(String),
+    #[error(transparent)]
+    From(Box<FromError>),
+    #[error(transparent)]
+    Read(Box<ReadError>),
+}
+
+impl From<FromError> for WantedError {
+    fn from(error: FromError) -> Self {
+        WantedError::From(Box::new(error))
+    }
+}
+
+impl From<ReadError> for WantedError {
+    fn from(error: ReadError) -> Self {
+        WantedError::Read(Box::new(error))
+    }
+}
+
+impl WantedError {
+    pub fn category(&self) -> Category {
+        match self {
+            WantedError::Values(_) | WantedError::Spec(_) => Category::InvalidValues,
+            WantedError::Annotation(_) => Category::InvalidAnnotation,
+            WantedError::From(error) => error.category(),
+            WantedError::Read(error) => of_kube(&error.error),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the {what} in the namespace {namespace}, which values come from: {}", sentence(error))]
+pub struct ReadError {
+    what: String,
+    namespace: String,
+    error: kube::Error,
+}
+
+/// The values that a custom resource asks for. `read` gets what it refers to; a reconcile and a preview of it differ in that alone.
+pub async fn values_of(
+    cr: &CustomResource,
+    watch: &Watch,
+    identity: &Identity,
+    read: impl AsyncFnOnce(&[Reference]) -> Result<Vec<Content>, ReadError>,
+) -> Result<Values, WantedError> {
+    let spec = cr.spec().map_err(WantedError::Spec)?;
+    let references = identity.references(cr, watch).map_err(WantedError::Annotation)?;
+    let contents = read(&references).await?;
+    let sources = from::merge(&references, &contents, &identity.namespace)?;
+    Ok(Values::merged(sources, spec.as_ref(), &watch.overrides)?)
+}
+
+/// Reads what is there right now, for whoever asks only once.
+pub async fn read_once(calls: &Calls, namespace: &str, references: &[Reference]) -> Result<Vec<Content>, ReadError> {
+    let mut contents = vec![];
+    for reference in references {
+        let found = fetch(calls, namespace, reference).await?;
+        contents.push(found.content(&reference.key));
+    }
+    Ok(contents)
+}
+
+/// What the API server has under a name.
+struct Found {
+    /// 0 where nothing is there.
+    version: u64,
+    object: Option<Held>,
+}
+
+struct Held {
+    /// Of a Secret.
+    kind: Option<String>,
+    data: BTreeMap<String, Vec<u8>>,
+}
+
+impl Found {
+    fn content(&self, key: &str) -> Content {
+        match &self.object {
+            None => Content::NoObject,
+            Some(Held { kind: Some(kind), .. }) if NEVER_VALUES.contains(&kind.as_str()) => {
+                Content::OfType(kind.clone())
+            }
+            Some(Held { data, .. }) => match data.get(key).map(|bytes| std::str::from_utf8(bytes)) {
+                None => Content::NoKey,
+                Some(Err(_)) => Content::Binary,
+                Some(Ok(text)) => Content::Text(text.to_owned()),
+            },
+        }
+    }
+}
+
+async fn fetch(calls: &Calls, namespace: &str, reference: &Reference) -> Result<Found, ReadError> {
+    let failed = |error| ReadError { what: reference.to_string(), namespace: namespace.to_owned(), error };
+    let (metadata, kind, data) = match reference.kind {
+        SourceKind::Secret => {
+            let Some(secret) = get::<Secret>(calls, namespace, &reference.name).await.map_err(failed)? else {
+                return Ok(Found { version: 0, object: None });
+            };
+            let data = secret.data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
+            (secret.metadata, secret.type_, data.collect())
+        }
+        SourceKind::ConfigMap => {
+            let Some(map) = get::<ConfigMap>(calls, namespace, &reference.name).await.map_err(failed)? else {
+                return Ok(Found { version: 0, object: None });
+            };
+            let texts = map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
+            let bytes = map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
+            (map.metadata, None, texts.chain(bytes).collect())
+        }
+    };
+    Ok(Found { version: version(&metadata), object: Some(Held { kind, data }) })
+}
+
+async fn get<K>(calls: &Calls, namespace: &str, name: &str) -> Result<Option<K>, kube::Error>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
+{
+    let api: Api<K> = Api::namespaced(calls.client(), namespace);
+    calls.within(api.get_opt(name)).await
+}
+
+/// Everything that custom resources refer to.
+pub struct Sources {
+    client: Client,
+    shared: Arc<Shared>,
+    started: Mutex<HashSet<SourceKind>>,
+    stop: CancellationToken,
+}
+
+struct Shared {
+    table: Mutex<Table>,
+    listeners: Arc<Listeners>,
+}
+
+impl Sources {
+    pub fn new(client: Client, listeners: Arc<Listeners>, stop: CancellationToken) -> Self {
+        let shared = Arc::new(Shared { table: Mutex::default(), listeners });
+        Sources { client, shared, started: Mutex::default(), stop }
+    }
+
+    /// What a custom resource refers to. From now on it is told when that changes, and no longer when something else does.
+    pub async fn read(
+        &self,
+        (kind, place): (&Kind, &Place),
+        calls: &Calls,
+        namespace: &str,
+        references: &[Reference],
+    ) -> Result<Vec<Content>, ReadError> {
+        let places: Vec<At> = references.iter().map(|it| (it.kind, Place::new(Some(namespace), &it.name))).collect();
+        if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
+            self.shared.table().refer(&reader, places.iter().cloned().collect());
+        }
+        let mut contents = vec![];
+        for (reference, at) in references.iter().zip(&places) {
+            self.watch(reference.kind);
+            let known = self.shared.table().content(at, &reference.key);
+            contents.push(match known {
+                Some(content) => content,
+                None => {
+                    let told = self.shared.table().told(at);
+                    let found = fetch(calls, namespace, reference).await?;
+                    let content = found.content(&reference.key);
+                    self.shared.table().learn(at, &reference.key, &found, told);
+                    content
+                }
+            });
+        }
+        Ok(contents)
+    }
+
+    /// Drops what only a custom resource that is gone referred to.
+    pub fn forget(&self, kind: &Kind, place: &Place) {
+        if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
+            self.shared.table().refer(&reader, HashSet::new());
+        }
+    }
+
+    fn watch(&self, kind: SourceKind) {
+        let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !started.insert(kind) {
+            return;
+        }
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        match kind {
+            SourceKind::Secret => {
+                let api = Api::<PartialObjectMeta<Secret>>::all(self.client.clone());
+                tokio::spawn(follow(api, kind, Some(WATCHED_SECRETS), shared, stop));
+            }
+            SourceKind::ConfigMap => {
+                let api = Api::<PartialObjectMeta<ConfigMap>>::all(self.client.clone());
+                tokio::spawn(follow(api, kind, None, shared, stop));
+            }
+        }
+    }
+}
+
+async fn follow<K>(
+    api: Api<PartialObjectMeta<K>>,
+    kind: SourceKind,
+    fields: Option<&'static str>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) where
+    K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
+{
+    let events = watching::events_with(api, None, fields).take_until(stop.cancelled());
+    pin_mut!(events);
+    loop {
+        match events.try_next().await {
+            Ok(Some(event)) => shared.note(kind, event),
+            Ok(None) => break,
+            Err(error) => {
+                if matches!(watching::code(&error), Some(403 | 404)) {
+                    shared.table().is_refused(kind);
+                }
+                let (kind, words) = (kind.as_str(), watching::words(&error));
+                tracing::warn!(
+                    kind,
+                    "values come from objects of this kind, and the watch of it broke; trying again: {words}"
+                );
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn note<K>(&self, kind: SourceKind, event: watcher::Event<PartialObjectMeta<K>>) {
+        let seen = |object: PartialObjectMeta<K>| (kind, place(&object.metadata), version(&object.metadata));
+        let news = match event {
+            watcher::Event::Init => News::ListStarts(kind),
+            watcher::Event::InitApply(object) => {
+                let (kind, place, version) = seen(object);
+                News::Listed((kind, place), version)
+            }
+            watcher::Event::InitDone => News::ListEnds(kind),
+            watcher::Event::Apply(object) | watcher::Event::Delete(object) => {
+                let (kind, place, version) = seen(object);
+                News::Changed((kind, place), version)
+            }
+        };
+        let readers: Vec<Parent> = self.table().note(news);
+        readers.iter().for_each(|reader| self.listeners.wake(reader, Urgency::Edit));
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // A poisoned lock still holds what was read.
+        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+fn place(metadata: &ObjectMeta) -> Place {
+    Place::new(metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,288 @@
+//! What was read of which object, who refers to it, and whom a change concerns. Pure.
+//!
+//! Nothing is known of an object that nobody refers to. What the watch tells of one is compared with the version that was read:
+//! another one makes the content unknown, and whoever refers to it is told.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::{Found, SourceKind};
+use crate::custom_resource::Place;
+use crate::listeners::Parent;
+use crate::packed::Packed;
+use crate::values::from::Content;
+
+/// Which object.
+pub(super) type At = (SourceKind, Place);
+
+/// What the watch of a kind tells.
+pub(super) enum News {
+    ListStarts(SourceKind),
+    Listed(At, u64),
+    ListEnds(SourceKind),
+    /// It came, changed or went.
+    Changed(At, u64),
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    entries: HashMap<At, Entry>,
+    references: HashMap<Parent, HashSet<At>>,
+    /// Kinds that the API server does not let us watch: what was read may be old at any time.
+    blind: HashSet<SourceKind>,
+    listed: HashMap<SourceKind, HashSet<Place>>,
+}
+
+#[derive(Default)]
+struct Entry {
+    readers: HashSet<Parent>,
+    /// The newest version that the watch told of.
+    told: u64,
+    read: Option<Read>,
+}
+
+/// What the object held when it was read.
+struct Read {
+    /// 0 where nothing was there.
+    version: u64,
+    keys: BTreeMap<String, Kept>,
+}
+
+enum Kept {
+    Text(Packed),
+    Other(Content),
+}
+
+impl Kept {
+    fn of(content: Content) -> Self {
+        match content {
+            Content::Text(text) => Kept::Text(Packed::new(text.as_bytes())),
+            other => Kept::Other(other),
+        }
+    }
+
+    fn content(&self) -> Content {
+        match self {
+            Kept::Text(packed) => String::from_utf8(packed.bytes()).map_or(Content::Binary, Content::Text),
+            Kept::Other(content) => content.clone(),
+        }
+    }
+}
+
+impl Table {
+    /// Notes all that a custom resource refers to. What nobody refers to any more is forgotten.
+    pub(super) fn refer(&mut self, reader: &Parent, places: HashSet<At>) {
+        let before = self.references.remove(reader).unwrap_or_default();
+        for at in before.difference(&places) {
+            let Some(entry) = self.entries.get_mut(at) else { continue };
+            entry.readers.remove(reader);
+            if entry.readers.is_empty() {
+                self.entries.remove(at);
+            }
+        }
+        for at in &places {
+            self.entries.entry(at.clone()).or_default().readers.insert(reader.clone());
+        }
+        if !places.is_empty() {
+            self.references.insert(reader.clone(), places);
+        }
+    }
+
+    /// What a key held, if that is known to be so still.
+    pub(super) fn content(&self, at: &At, key: &str) -> Option<Content> {
+        let read = self.entries.get(at).filter(|_| !self.blind.contains(&at.0))?.read.as_ref()?;
+        read.keys.get(key).map(Kept::content)
+    }
+
+    /// The newest version that the watch told of.
+    pub(super) fn told(&self, at: &At) -> u64 {
+        self.entries.get(at).map_or(0, |entry| entry.told)
+    }
+
+    /// Keeps what was read, unless the watch has told of something newer meanwhile. `before` is what it had told when the read
+    /// began: where nothing was found, there is no version to compare.
+    pub(super) fn learn(&mut self, at: &At, key: &str, found: &Found, before: u64) {
+        let Some(entry) = self.entries.get_mut(at) else { return };
+        let is_old = if found.version == 0 { entry.told != before } else { found.version < entry.told };
+        if is_old {
+            return;
+        }
+        let before = entry.read.take().filter(|read| read.version == found.version);
+        let mut keys: BTreeMap<String, Kept> = before.map(|read| read.keys).unwrap_or_default();
+        keys.insert(key.to_owned(), Kept::of(found.content(key)));
+        entry.read = Some(Read { version: found.version, keys });
+    }
+
+    pub(super) fn is_refused(&mut self, kind: SourceKind) {
+        self.blind.insert(kind);
+    }
+
+    /// Takes news in, and says who has to look.
+    pub(super) fn note(&mut self, news: News) -> Vec<Parent> {
+        match news {
+            News::ListStarts(kind) => {
+                self.listed.insert(kind, HashSet::new());
+                vec![]
+            }
+            News::Listed(at, version) => {
+                let readers = self.differs(&at, |read| *read != version, version);
+                if let Some(listed) = self.listed.get_mut(&at.0).filter(|_| self.entries.contains_key(&at)) {
+                    listed.insert(at.1);
+                }
+                readers
+            }
+            News::Changed(at, version) => self.differs(&at, |read| *read < version, version),
+            News::ListEnds(kind) => {
+                self.blind.remove(&kind);
+                let listed = self.listed.remove(&kind).unwrap_or_default();
+                let missing: Vec<At> =
+                    self.entries.keys().filter(|at| at.0 == kind && !listed.contains(&at.1)).cloned().collect();
+                missing.iter().flat_map(|at| self.differs(at, |read| *read != 0, 0)).collect()
+            }
+        }
+    }
+
+    fn differs(&mut self, at: &At, is_another: impl Fn(&u64) -> bool, told: u64) -> Vec<Parent> {
+        let Some(entry) = self.entries.get_mut(at) else { return vec![] };
+        let is_new = std::mem::replace(&mut entry.told, told) != told;
+        // Where nothing is known, somebody may be reading right now what is old already.
+        let concerns = entry.read.as_ref().map_or(is_new, |read| is_another(&read.version));
+        if !concerns {
+            return vec![];
+        }
+        entry.read = None;
+        entry.readers.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Held;
+    use super::*;
+
+    fn at(name: &str) -> At {
+        (SourceKind::Secret, Place::new(Some("shop"), name))
+    }
+
+    fn found(version: u64, text: &str) -> Found {
+        let data = [("values.yaml".to_owned(), text.as_bytes().to_vec())];
+        Found { version, object: (version != 0).then(|| Held { kind: None, data: data.into() }) }
+    }
+
+    fn text(table: &Table, name: &str) -> Option<String> {
+        match table.content(&at(name), "values.yaml")? {
+            Content::Text(text) => Some(text),
+            Content::NoObject => Some("nothing there".into()),
+            _ => None,
+        }
+    }
+
+    /// `one` and `two` refer to `db`, and only `one` to `own`; both were read at version 5.
+    fn table() -> Table {
+        let mut table = Table::default();
+        table.refer(&Parent::of_test("one"), [at("db"), at("own")].into());
+        table.refer(&Parent::of_test("two"), [at("db")].into());
+        for name in ["db", "own"] {
+            table.learn(&at(name), "values.yaml", &found(5, "a: 1"), 0);
+        }
+        table
+    }
+
+    fn names(mut told: Vec<Parent>) -> Vec<String> {
+        told.sort_by(|a, b| a.place.cmp(&b.place));
+        told.iter().map(|parent| parent.place.name.to_string()).collect()
+    }
+
+    #[test]
+    fn a_change_is_told_to_those_who_refer_to_it_and_to_nobody_else() {
+        let mut table = table();
+        assert_eq!(names(table.note(News::Changed(at("other"), 9))), [""; 0]);
+        assert_eq!(names(table.note(News::Changed(at("own"), 6))), ["one"]);
+        assert_eq!((text(&table, "own"), text(&table, "db").as_deref()), (None, Some("a: 1")));
+        assert_eq!(names(table.note(News::Changed(at("db"), 7))), ["one", "two"]);
+        assert_eq!(names(table.note(News::Changed(at("db"), 7))), [""; 0], "told already");
+        assert_eq!(names(table.note(News::Changed(at("db"), 8))), ["one", "two"], "somebody may be reading it");
+    }
+
+    #[test]
+    fn what_is_known_already_is_no_news() {
+        let mut table = table();
+        assert_eq!(names(table.note(News::Changed(at("db"), 5))), [""; 0]);
+        assert_eq!(names(table.note(News::Changed(at("db"), 4))), [""; 0], "the watch is behind");
+        table.note(News::ListStarts(SourceKind::Secret));
+        assert_eq!(names(table.note(News::Listed(at("db"), 5))), [""; 0]);
+        assert_eq!(
+            names(table.note(News::Listed(at("own"), 3))),
+            ["one"],
+            "a list is believed, also where it is older"
+        );
+        assert_eq!(names(table.note(News::ListEnds(SourceKind::Secret))), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_list_lacks_is_read_again() {
+        let mut table = table();
+        table.note(News::ListStarts(SourceKind::Secret));
+        table.note(News::Listed(at("own"), 5));
+        assert_eq!(names(table.note(News::ListEnds(SourceKind::ConfigMap))), [""; 0]);
+        assert_eq!(names(table.note(News::ListEnds(SourceKind::Secret))), ["one", "two"]);
+        assert_eq!((text(&table, "own").as_deref(), text(&table, "db")), (Some("a: 1"), None));
+    }
+
+    #[test]
+    fn what_was_missing_is_told_when_it_comes() {
+        let mut table = table();
+        table.learn(&at("own"), "values.yaml", &found(0, ""), 0);
+        assert_eq!(text(&table, "own").as_deref(), Some("nothing there"));
+        assert_eq!(names(table.note(News::Changed(at("own"), 1))), ["one"]);
+    }
+
+    #[test]
+    fn what_came_while_it_was_being_missed_is_told_and_read_again() {
+        let mut table = table();
+        table.note(News::Changed(at("own"), 6));
+        let before = table.told(&at("own"));
+        assert_eq!(names(table.note(News::Changed(at("own"), 7))), ["one"]);
+        table.learn(&at("own"), "values.yaml", &found(0, ""), before);
+        assert_eq!(text(&table, "own"), None);
+    }
+
+    #[test]
+    fn what_is_older_than_the_watch_is_not_kept() {
+        let mut table = table();
+        table.note(News::Changed(at("db"), 9));
+        table.learn(&at("db"), "values.yaml", &found(7, "a: 2"), 0);
+        assert_eq!(text(&table, "db"), None);
+        table.learn(&at("db"), "values.yaml", &found(9, "a: 3"), 0);
+        assert_eq!(text(&table, "db").as_deref(), Some("a: 3"));
+    }
+
+    #[test]
+    fn what_nobody_refers_to_any_more_is_forgotten() {
+        let mut table = table();
+        table.refer(&Parent::of_test("one"), [at("db")].into());
+        assert_eq!((text(&table, "own"), table.entries.len()), (None, 1));
+        table.refer(&Parent::of_test("one"), HashSet::new());
+        assert_eq!(text(&table, "db").as_deref(), Some("a: 1"));
+        table.refer(&Parent::of_test("two"), HashSet::new());
+        assert!(table.entries.is_empty() && table.references.is_empty());
+    }
+
+    #[test]
+    fn without_a_watch_nothing_is_believed_for_long() {
+        let mut table = table();
+        table.is_refused(SourceKind::Secret);
+        assert_eq!(text(&table, "db"), None);
+        table.note(News::ListStarts(SourceKind::Secret));
+        table.note(News::Listed(at("db"), 5));
+        table.note(News::ListEnds(SourceKind::Secret));
+        assert_eq!(text(&table, "db").as_deref(), Some("a: 1"));
+    }
+
+    #[test]
+    fn several_keys_of_one_object_are_kept_beside_each_other() {
+        let mut table = table();
+        table.learn(&at("db"), "other", &found(5, "a: 1"), 0);
+        assert!(table.content(&at("db"), "other").is_some_and(|it| it == Content::NoKey));
+        assert_eq!(text(&table, "db").as_deref(), Some("a: 1"));
+    }
+}

@@ -1,0 +1,261 @@
+//! Values that come from ConfigMaps and Secrets beside the custom resource.
+//!
+//! ```text
+//! valuesFrom of the watch ─┐
+//! the annotation ──────────┴▶ References ─▶ (read) ─▶ Contents ─merge─▶ a map, which the spec is put over
+//! ```
+//! Pure: whoever reads the objects is elsewhere. The texts are read as Helm reads values files, and merged as it merges several
+//! `-f` files: maps entry by entry, everything else replaced by what comes later, and a null stays, to take a default away.
+//!
+//! It refuses what nobody can read, and a reference into another namespace: there is no way to write one. It never puts a value
+//! into an error message.
+
+mod annotation;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::set::{self, Assignment, SetError, Step};
+use crate::error::Category;
+use crate::release::name::ObjectName;
+use crate::yaml::{self, Problem, YamlError};
+
+pub use annotation::{AnnotationError, parse as parse_annotation};
+
+/// As in Flux.
+pub const DEFAULT_KEY: &str = "values.yaml";
+
+/// The kinds that hold values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SourceKind {
+    ConfigMap,
+    Secret,
+}
+
+impl SourceKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SourceKind::ConfigMap => "ConfigMap",
+            SourceKind::Secret => "Secret",
+        }
+    }
+}
+
+/// One entry of a watch's `valuesFrom`: the same for all custom resources, but for what the name says of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    pub kind: SourceKind,
+    pub name: ObjectName,
+    pub key: String,
+    pub path: Option<TargetPath>,
+    pub optional: bool,
+}
+
+impl Source {
+    /// What it means for one custom resource.
+    pub fn reference(&self, kind: &str, namespace: Option<&str>, name: &str) -> Reference {
+        Reference {
+            kind: self.kind,
+            name: self.name.fill(kind, namespace, name),
+            key: self.key.clone(),
+            path: self.path.clone(),
+            optional: self.optional,
+        }
+    }
+}
+
+/// One key of one object, in the namespace of the release.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    pub kind: SourceKind,
+    pub name: String,
+    pub key: String,
+    /// The text is one value, and belongs here. Without it, the text is a file with values.
+    pub path: Option<TargetPath>,
+    /// The object need not be there. If it is, it has to be right.
+    pub optional: bool,
+}
+
+/// `Secret db-values`, for messages.
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.as_str(), self.name)
+    }
+}
+
+/// Where a text belongs among the values, in the grammar of `--set`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetPath {
+    text: String,
+    steps: Vec<Step>,
+}
+
+impl TargetPath {
+    pub fn parse(text: &str) -> Result<Self, SetError> {
+        Ok(TargetPath { text: text.to_owned(), steps: set::one_path(text)? })
+    }
+}
+
+/// Whether a text can be the key of a ConfigMap or a Secret.
+pub fn is_key(text: &str) -> bool {
+    let is_allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
+    !text.is_empty() && text.len() <= 253 && text.bytes().all(is_allowed)
+}
+
+/// What a reference leads to. It is never shown: it may be a secret.
+#[derive(Clone, PartialEq)]
+pub enum Content {
+    Text(String),
+    /// The key holds bytes that are no text.
+    Binary,
+    NoKey,
+    NoObject,
+    /// A Secret of a type that never holds values.
+    OfType(String),
+}
+
+/// Why there are no values. For whoever wrote the reference, or what it refers to.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FromError {
+    #[error(
+        "values come from the {what} in the namespace {namespace}, which is not there: create it, or mark the reference as optional"
+    )]
+    NoObject { what: String, namespace: String },
+    #[error(
+        "values come from the {what} in the namespace {namespace}, which has no key {key:?}: add it, or name another key"
+    )]
+    NoKey { what: String, namespace: String, key: String },
+    #[error("the {what} has the type {found}, which never holds values: refer to another")]
+    OfType { what: String, found: String },
+    #[error("{key:?} of the {what} is not text, but chart values are")]
+    Binary { what: String, key: String },
+    #[error("{key:?} of the {what} is not a file with values: line {line}, column {column}: {why}")]
+    NotYaml { what: String, key: String, line: usize, column: usize, why: String },
+    #[error(
+        "{key:?} of the {what} is {found}, but chart values are an object: write `key: value` entries, or give a target path for the text"
+    )]
+    NotObject { what: String, key: String, found: &'static str },
+    #[error("{key:?} of the {what} cannot be put at `{path}`: {reason}")]
+    Path { what: String, key: String, path: String, reason: Box<SetError> },
+}
+
+impl FromError {
+    pub fn category(&self) -> Category {
+        match self {
+            FromError::NoObject { .. } | FromError::NoKey { .. } => Category::ValuesMissing,
+            _ => Category::InvalidValues,
+        }
+    }
+}
+
+/// All values that were referred to, the later over the earlier. `contents` are those of the references, one by one.
+pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Map<String, Value>, FromError> {
+    let mut merged = Map::new();
+    for (reference, content) in references.iter().zip(contents) {
+        let (what, key) = (reference.to_string(), reference.key.clone());
+        let namespace = namespace.to_owned();
+        let text = match content {
+            Content::Text(text) => text,
+            Content::NoObject if reference.optional => continue,
+            Content::NoObject => return Err(FromError::NoObject { what, namespace }),
+            Content::NoKey => return Err(FromError::NoKey { what, namespace, key }),
+            Content::Binary => return Err(FromError::Binary { what, key }),
+            Content::OfType(found) => return Err(FromError::OfType { what, found: found.clone() }),
+        };
+        match &reference.path {
+            Some(path) => place(&mut merged, path, text, what, key)?,
+            None => put_over(&mut merged, values(text, what, key)?),
+        }
+    }
+    Ok(merged)
+}
+
+fn place(
+    dest: &mut Map<String, Value>,
+    path: &TargetPath,
+    text: &str,
+    what: String,
+    key: String,
+) -> Result<(), FromError> {
+    let value = Some(Value::String(text.to_owned()));
+    let assignment = Assignment { path: path.steps.clone(), value, cut_short: false };
+    set::assign(dest, assignment).map_err(|reason| FromError::Path {
+        what,
+        key,
+        path: path.text.clone(),
+        reason: Box::new(reason),
+    })
+}
+
+fn values(text: &str, what: String, key: String) -> Result<Map<String, Value>, FromError> {
+    match yaml::parse(text) {
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(other) => Err(FromError::NotObject { what, key, found: set::kind(&other) }),
+        Err(YamlError { line, column, problem }) => {
+            Err(FromError::NotYaml { what, key, line, column, why: discreet(&problem) })
+        }
+    }
+}
+
+/// The reader's words where they quote nothing: what stands behind a `*` may be the beginning of a password.
+fn discreet(problem: &Problem) -> String {
+    match problem {
+        Problem::UnknownAlias(_) | Problem::AliasInsideItself(_) | Problem::UnknownTagHandle(_) => {
+            "a text that begins with `*` or `!` has a meaning of its own in YAML; put it in quotes".to_owned()
+        }
+        Problem::LargeKey(_) => "a number is too large for a map key; put it in quotes".to_owned(),
+        Problem::ForbiddenCharacter(_) => {
+            "a character is not allowed in YAML; write it as an escape inside double quotes".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Puts later values over earlier ones, as Helm does with its files.
+pub(super) fn put_over(earlier: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (key, value) in later {
+        match (earlier.get_mut(&key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => put_over(below, above),
+            (_, value) => drop(earlier.insert(key, value)),
+        }
+    }
+}
+
+/// Where the texts and numbers of `values` are that came from `sources`, as JSON pointers: what the spec gives is not among them.
+pub(super) fn origins(sources: &Map<String, Value>, spec: &Map<String, Value>, values: &Value) -> Vec<String> {
+    let mut found = vec![];
+    for (key, source) in sources {
+        note_origins(source, spec.get(key), values, &step("", key), &mut found);
+    }
+    found
+}
+
+fn note_origins(source: &Value, spec: Option<&Value>, values: &Value, pointer: &str, found: &mut Vec<String>) {
+    match (source, spec) {
+        (Value::Object(map), None | Some(Value::Object(_))) => {
+            for (key, inner) in map {
+                note_origins(inner, spec.and_then(|spec| spec.get(key)), values, &step(pointer, key), found);
+            }
+        }
+        // The spec has something else there.
+        (_, Some(_)) => {}
+        (Value::Array(list), None) => {
+            for (index, inner) in list.iter().enumerate() {
+                note_origins(inner, None, values, &format!("{pointer}/{index}"), found);
+            }
+        }
+        // An override may have come over it.
+        (Value::String(_) | Value::Number(_), None) if values.pointer(pointer) == Some(source) => {
+            found.push(pointer.to_owned());
+        }
+        _ => {}
+    }
+}
+
+fn step(pointer: &str, key: &str) -> String {
+    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+}

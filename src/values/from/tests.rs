@@ -1,0 +1,138 @@
+use serde_json::json;
+
+use super::super::{Overrides, Values, ValuesError};
+use super::*;
+
+fn references(text: &str) -> Vec<Reference> {
+    parse_annotation(text).unwrap()
+}
+
+fn merged(references: &[Reference], texts: &[&str]) -> Result<Map<String, Value>, FromError> {
+    let contents: Vec<Content> = texts.iter().map(|text| Content::Text((*text).to_owned())).collect();
+    merge(references, &contents, "shop")
+}
+
+fn files(texts: &[&str]) -> Value {
+    let names: Vec<String> = (0..texts.len()).map(|number| format!("secret/s{number}")).collect();
+    Value::Object(merged(&references(&names.join(",")), texts).unwrap())
+}
+
+fn over(sources: &str, spec: Value, overrides: Value) -> Result<Values, ValuesError> {
+    let Value::Object(sources) = files(&[sources]) else { panic!("a map") };
+    let overrides = overrides.as_object().unwrap().clone().into_iter().collect();
+    Values::merged(sources, Some(&spec), &Overrides::parse(&overrides).unwrap())
+}
+
+#[test]
+fn an_annotation_is_read_item_by_item() {
+    let all = references("secret/db, configmap/common:prod.yaml,\n Secret/token:password@auth.keys[0]?, secret/extra?");
+    let shown: Vec<_> = all.iter().map(|it| (it.to_string(), it.key.as_str(), it.optional)).collect();
+    let expected = [
+        ("Secret db", "values.yaml", false),
+        ("ConfigMap common", "prod.yaml", false),
+        ("Secret token", "password", true),
+        ("Secret extra", "values.yaml", true),
+    ];
+    assert_eq!(shown, expected.map(|(what, key, optional)| (what.to_owned(), key, optional)));
+    assert_eq!(all[2].path.as_ref().unwrap().text, "auth.keys[0]");
+    assert_eq!(references(" "), []);
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_with_the_reason() {
+    for (text, why) in [
+        ("db", "`db` cannot be read, since there is no kind"),
+        ("secret/a,", "`` cannot be read"),
+        ("pod/a", "\"pod\" is neither `secret` nor `configmap`"),
+        ("secret/", "\"\" is not the name"),
+        ("secret/A", "\"A\" is not the name"),
+        ("secret/other/db", "it names a namespace"),
+        ("secret/a:", "\"\" is not a key"),
+        ("secret/a:b c", "\"b c\" is not a key"),
+        ("secret/a:b:c", "\"b:c\" is not a key"),
+        ("secret/a@", "empty key"),
+        ("secret/a@b..c", "empty key"),
+        ("secret/a ?", "\"a \" is not the name"),
+    ] {
+        let message = parse_annotation(text).unwrap_err().to_string();
+        assert!(message.contains(why) && message.contains("write a list such as"), "{text}: {message}");
+    }
+}
+
+#[test]
+fn later_files_win_entry_by_entry_and_null_stays() {
+    let first = "a: {p: 1, q: 2}\nlist: [1, 2]\ngone: {deep: 1}\nback: null\n";
+    let second = "a: {q: 3, r: null}\nlist: [3]\ngone: null\nback: {b: 1}\n";
+    let expected = json!({"a": {"p": 1, "q": 3, "r": null}, "list": [3], "gone": null, "back": {"b": 1}});
+    assert_eq!(files(&[first, second]), expected);
+    assert_eq!(files(&["", "# nothing\n", "a: 1"]), json!({"a": 1}));
+    assert_eq!(
+        files(&["mode: 0644\non: yes\nbig: 12345678901"]),
+        json!({"mode": 420, "true": true, "big": 12345678901_u64})
+    );
+}
+
+#[test]
+fn a_target_path_takes_the_whole_text() {
+    let all = references("secret/a, secret/b:password@auth.users[1].password");
+    let value = merged(&all, &["auth: {name: x}", "true\n"]).unwrap();
+    assert_eq!(Value::Object(value), json!({"auth": {"name": "x", "users": [null, {"password": "true\n"}]}}));
+    let error = merged(&all, &["auth: hunter2", "hunter3"]).unwrap_err();
+    assert_eq!(error.category(), Category::InvalidValues);
+    let message = error.to_string();
+    assert!(message.contains("\"password\" of the Secret b cannot be put at `auth.users[1].password`"), "{message}");
+    assert!(!message.contains("hunter"), "{message}");
+}
+
+#[test]
+fn an_object_may_be_missing_only_if_it_is_optional_and_a_key_never() {
+    let all = references("secret/a?");
+    assert_eq!(merge(&all, &[Content::NoObject], "shop"), Ok(Map::new()));
+    for (content, expected) in [
+        (Content::NoKey, "has no key \"values.yaml\": add it"),
+        (Content::Binary, "is not text"),
+        (Content::OfType("kubernetes.io/service-account-token".into()), "which never holds values"),
+    ] {
+        let message = merge(&all, &[content], "shop").unwrap_err().to_string();
+        assert!(message.contains(expected), "{message}");
+    }
+    let error = merge(&references("configmap/a"), &[Content::NoObject], "shop").unwrap_err();
+    assert_eq!(error.category(), Category::ValuesMissing);
+    assert_eq!(
+        error.to_string(),
+        "values come from the ConfigMap a in the namespace shop, which is not there: create it, or mark the reference as optional"
+    );
+}
+
+#[test]
+fn no_message_quotes_a_value() {
+    for text in
+        ["hunter2", "[hunter2]", "password: *hunter2", "password: !hunter2!x y", "a: b: hunter2", "a: \"hunter2"]
+    {
+        let error = merged(&references("secret/a"), &[text]).unwrap_err();
+        assert!(!error.to_string().contains("hunter"), "{error}");
+        assert_eq!(error.category(), Category::InvalidValues);
+    }
+}
+
+#[test]
+fn the_spec_wins_over_the_sources_and_overrides_over_both() {
+    let sources = "a: {p: s, q: s, r: s}\nlist: [s, s]\nport: 8080\nflag: true\n";
+    let values =
+        over(sources, json!({"a": {"q": "spec", "none": null}, "list": ["spec"]}), json!({"a.r": "o"})).unwrap();
+    let expected =
+        json!({"a": {"p": "s", "q": "spec", "r": "o", "none": null}, "list": ["spec"], "port": 8080, "flag": true});
+    assert_eq!(values.json(), &expected);
+    assert_eq!(values.sourced(), ["/a/p", "/port"]);
+    let values = over("a: {x: 1}\nb~c/d: [[t]]", json!({"a": null}), json!({})).unwrap();
+    assert_eq!(
+        (values.json(), values.sourced()),
+        (&json!({"a": null, "b~c/d": [["t"]]}), &["/b~0c~1d/0/0".to_owned()][..])
+    );
+}
+
+#[test]
+fn large_integers_of_a_source_stay_exact() {
+    let values = over("big: 12345678901\n", json!({}), json!({})).unwrap();
+    assert_eq!(values.exact_integers(), ["big=12345678901"]);
+}
