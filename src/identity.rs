@@ -14,7 +14,7 @@ use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::{self, Own, OwnerMark};
 use crate::values::Values;
-use crate::watches::{OnFailure, Watch};
+use crate::watches::{Lookup, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
@@ -30,6 +30,7 @@ pub struct Identity {
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
     allow_empty: bool,
+    lookup: Lookup,
 }
 
 impl Identity {
@@ -48,6 +49,7 @@ impl Identity {
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
             allow_empty: watch.allow_empty,
+            lookup: watch.lookup,
             owner,
             status,
         }
@@ -74,12 +76,18 @@ impl Identity {
     }
 
     pub fn digest(&self, chart: &Chart, values: &Values) -> String {
+        // Whoever widens the fence wants the chart to see more.
+        let lookup = format!("lookup: {}", self.lookup.as_str());
+        let options = match chart.asks.lookup && self.lookup != Lookup::default() {
+            true => vec![lookup.as_str()],
+            false => vec![],
+        };
         release::digest(&Parts {
             chart: &chart.digest,
             release: &self.release,
             namespace: &self.namespace,
             values: &values.file_json(),
-            options: &[],
+            options: &options,
         })
     }
 

@@ -31,7 +31,8 @@ use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::reconcile::{Taken, is_same_input};
 use crate::release::{Applied, History, Own, Release, Revisions, Store, StoreError};
-use crate::render::{self, Helm, RenderError};
+use crate::render::gateway::fence::Fence;
+use crate::render::{self, Helm, Needs, RenderError};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
 
@@ -46,6 +47,8 @@ pub struct Scene<'a> {
     pub kinds: &'a Cache,
     /// Where the releases of cluster-scoped resources live, unless the watch says it.
     pub namespace: &'a str,
+    /// Who is told what the operator would tell in events.
+    pub warn: fn(&str),
 }
 
 /// The next step of a release.
@@ -212,8 +215,15 @@ impl Drafter<'_> {
             is_upgrade: self.history.deployed().is_some(),
             is_patient: false,
         };
-        let text = self.scene.helm.template(&request).await?;
-        Ok(manifest::read(&text)?)
+        let Scene { watch, helm, calls, .. } = self.scene;
+        let Some(needs) = Needs::of(&watch.chart, self.values, watch.lookup, &kinds.catalog) else {
+            return Ok(manifest::read(&helm.template(&request).await?)?);
+        };
+        let fence = Fence::new(watch.lookup, &self.identity.target(&watch.chart.name), self.history);
+        let through = needs.through(&watch.chart, kinds.clone(), (*calls).clone(), fence);
+        let (text, seen) = helm.template_through(&request, through).await;
+        seen.refusals().iter().for_each(|refusal| (self.scene.warn)(refusal));
+        Ok(manifest::read(&text?)?)
     }
 }
 
