@@ -23,6 +23,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response, StatusCode};
@@ -65,7 +66,12 @@ impl Gateway {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let (address, secret) = (listener.local_addr()?, secret()?);
         let notebook = Arc::new(Notebook::default());
-        let door = Arc::new(Door { secret: hash(&secret), sight, notebook: notebook.clone() });
+        let door = Arc::new(Door {
+            secret: hash(&secret),
+            sight,
+            notebook: notebook.clone(),
+            is_lookup: AtomicBool::default(),
+        });
         Ok(Gateway { address, secret, notebook, serving: tokio::spawn(serve(listener, door)) })
     }
 
@@ -130,6 +136,9 @@ struct Door {
     secret: Vec<u8>,
     sight: Sight,
     notebook: Arc<Notebook>,
+    /// The last question was about the resources of a group: every `lookup` begins so. When helm looks whether a rendered object
+    /// exists, it does not, and nobody need be told of what it did not see.
+    is_lookup: AtomicBool,
 }
 
 impl Door {
@@ -146,10 +155,10 @@ impl Door {
             Some(Question::Version) => json_answer(&json!(catalog.version)),
             Some(Question::Core) => groups(&catalog.core, accept),
             Some(Question::Groups) => groups(&catalog.groups, accept),
-            Some(Question::Resources { group, version }) => match catalog.resource_list(&group, &version) {
-                Some(list) => json_answer(&list),
-                None => nothing(),
-            },
+            Some(Question::Resources { group, version }) => {
+                self.is_lookup.store(true, Ordering::Relaxed);
+                catalog.resource_list(&group, &version).map_or_else(nothing, |list| json_answer(&list))
+            }
             Some(Question::Objects(wanted)) => self.objects(&wanted).await,
             None => refusal(StatusCode::NOT_FOUND, "the gateway does not answer this"),
         }
@@ -164,7 +173,9 @@ impl Door {
     async fn objects(&self, wanted: &Wanted) -> Answer {
         match self.sight.reader.read(wanted).await {
             Ok(shown) => {
-                self.notebook.note(&shown);
+                if self.is_lookup.swap(false, Ordering::Relaxed) {
+                    self.notebook.note(&shown);
+                }
                 shown.text.map_or_else(nothing, |text| body(StatusCode::OK, "application/json", text))
             }
             Err(error) => {
