@@ -234,7 +234,8 @@ impl<'a> Subject<'a> {
     async fn through(&self, wish: &Wish, kinds: Arc<Kinds>) -> Result<Option<Through>, ReconcileError> {
         let lookup = self.context.watch.lookup;
         let Some(needs) = Needs::of(&wish.chart, &wish.values, lookup, &kinds.catalog) else { return Ok(None) };
-        let history = match needs.objects && !self.is_new() {
+        let has_records = !self.revisions().is_some_and(|known| known.is_empty());
+        let history = match needs.objects && has_records {
             true => self.history().await?,
             false => History::default(),
         };

@@ -24,6 +24,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, Request, Response, StatusCode};
@@ -106,6 +107,9 @@ impl Drop for Gateway {
     }
 }
 
+/// Before the next try to take a connection, where the system had no room for one.
+const PAUSE: Duration = Duration::from_millis(20);
+
 /// Connections end with the task that accepted them.
 async fn serve(listener: TcpListener, door: Arc<Door>) {
     let mut connections = JoinSet::new();
@@ -113,7 +117,10 @@ async fn serve(listener: TcpListener, door: Arc<Door>) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => drop(connections.spawn(converse(stream, door.clone()))),
-                Err(error) => tracing::debug!("the gateway could not take a connection: {error}"),
+                Err(error) => {
+                    tracing::debug!("the gateway could not take a connection: {error}");
+                    tokio::time::sleep(PAUSE).await;
+                }
             },
             Some(_) = connections.join_next() => {}
         }
