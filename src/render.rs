@@ -78,10 +78,15 @@ pub struct Needs {
     pub capabilities: bool,
 }
 
+/// What a chart asks the cluster with these values: they count, because they may be given to `tpl`.
+pub fn asks(chart: &Chart, values: &Values) -> Asks {
+    chart.asks.join(Asks::of_text(&values.file_json()))
+}
+
 impl Needs {
-    /// None where arguments say it all, which is quicker. Values count, because they may be given to `tpl`.
+    /// None where arguments say it all, which is quicker.
     pub fn of(chart: &Chart, values: &Values, lookup: Lookup, catalog: &Catalog) -> Option<Needs> {
-        let asks = chart.asks.join(Asks::of_text(&values.file_json()));
+        let asks = asks(chart, values);
         let needs = Needs {
             objects: asks.lookup && lookup != Lookup::None,
             capabilities: asks.api_versions || (asks.kube_version && !catalog.has_plain_version()),
@@ -349,4 +354,46 @@ fn private_dir() -> Result<TempDir, RenderError> {
 /// Values may be secrets, so both the directory and the file are for this user only.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::Overrides;
+
+    fn asking(version: &str, needs: Needs, is_upgrade: bool) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("Chart.yaml"), "apiVersion: v2\nname: app\nversion: 0.1.0\n").unwrap();
+        let chart = Chart::load(dir.path()).unwrap();
+        let values = Values::new(None, &Overrides::default()).unwrap();
+        let capabilities = Capabilities { kube_version: "v1.36.3".into(), api_versions: vec![] };
+        let (release, namespace) = ("web", "here");
+        let request = Request {
+            chart: &chart,
+            release,
+            namespace,
+            values: &values,
+            capabilities: &capabilities,
+            is_upgrade,
+            is_patient: false,
+        };
+        let helm = Helm { program: "helm".into(), version: version.into(), limits: Limits::default() };
+        let way = Way { kubeconfig: Path::new("k"), needs };
+        let args = helm.asking(&way, &request).into_iter().map(|arg| arg.to_string_lossy().into_owned());
+        args.skip_while(|arg| arg != "1000").skip(3).collect()
+    }
+
+    #[test]
+    fn each_helm_is_asked_for_no_more_than_the_chart_needs() {
+        let (objects, capabilities) = (true, true);
+        let lookup = Needs { objects, capabilities: false };
+        let kinds = Needs { objects: false, capabilities };
+        assert_eq!(asking("v3.22.0", lookup, false), ["--dry-run=server", "--kube-version", "v1.36.3"]);
+        let validated = ["--validate", "--disable-openapi-validation", "--take-ownership"];
+        assert_eq!(asking("v3.22.0", kinds, false), validated);
+        assert_eq!(asking("v3.16.4", kinds, false), validated[..2]);
+        let served = ["--dry-run=server", "--disable-openapi-validation", "--take-ownership"];
+        assert_eq!(asking("v4.3.1", lookup, false), served);
+        assert_eq!(asking("v4.3.1", kinds, true), served[..2]);
+    }
 }

@@ -199,9 +199,9 @@ impl<'a> Subject<'a> {
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
     /// nothing has been written yet.
     pub async fn render(&self, wish: &Wish, is_upgrade: bool) -> Result<Rendered, ReconcileError> {
-        let Wish { chart, values, digest } = wish;
+        let Wish { chart, values, .. } = wish;
         let kinds = self.context.kinds.for_render().await?;
-        self.check_refusal(Input { digest: digest.clone(), capabilities: fingerprint(&kinds) })?;
+        self.check_refusal(self.input(wish).await?)?;
         let request = render::Request {
             chart,
             release: &self.release,
@@ -264,15 +264,24 @@ impl<'a> Subject<'a> {
     }
 
     /// What was refused before for the same input is known without the release's history.
-    pub async fn check_known_refusal(&self, digest: &str) -> Result<(), ReconcileError> {
+    pub async fn check_known_refusal(&self, wish: &Wish) -> Result<(), ReconcileError> {
         let is_known = self.context.memory.with(&self.owner.uid, |memory| {
-            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == digest)
+            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == wish.digest)
         });
-        if !is_known {
-            return Ok(());
+        match is_known {
+            true => self.check_refusal(self.input(wish).await?),
+            false => Ok(()),
         }
-        let kinds = self.context.kinds.for_render().await?;
-        self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })
+    }
+
+    /// Kinds come and go, but most charts do not ask.
+    async fn input(&self, wish: &Wish) -> Result<Input, ReconcileError> {
+        let mut hasher = DefaultHasher::new();
+        match render::asks(&wish.chart, &wish.values).api_versions {
+            true => self.context.kinds.for_render().await?.capabilities.hash(&mut hasher),
+            false => self.context.kinds.kinds().capabilities.kube_version.hash(&mut hasher),
+        }
+        Ok(Input { digest: wish.digest.clone(), capabilities: hasher.finish() })
     }
 
     fn check_refusal(&self, input: Input) -> Result<(), ReconcileError> {
@@ -377,10 +386,4 @@ impl<'a> Subject<'a> {
             None => Api::all_with(self.context.client.clone(), resource),
         }
     }
-}
-
-fn fingerprint(kinds: &Kinds) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    kinds.capabilities.hash(&mut hasher);
-    hasher.finish()
 }
