@@ -100,7 +100,8 @@ impl Scene {
 
     fn planned_of(&self, objects: Vec<Value>) -> Vec<Planned> {
         let namespace = &self.project.namespace;
-        let target = Target { release: "web", namespace, chart: "app", owner: &self.owner, allow_empty: false };
+        let target =
+            Target { release: "web", namespace, chart: "app", owner: &self.owner, allow_empty: false, may_own: true };
         let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
         plan(Rendered { objects, ..Default::default() }, &[], &target, &self.kinds).unwrap().apply
     }

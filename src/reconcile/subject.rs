@@ -10,8 +10,8 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::ReconcileError;
 use super::memory::{Input, Memory, Remembered};
-use super::{ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
@@ -226,7 +226,7 @@ impl<'a> Subject<'a> {
             self.warn("LookupRefused", &refusal).await;
         }
         let rendered = manifest::read(&text?)?;
-        self.warn_about(values, &rendered).await;
+        self.warn_about(values).await;
         Ok(rendered)
     }
 
@@ -239,17 +239,12 @@ impl<'a> Subject<'a> {
             true => self.history().await?,
             false => History::default(),
         };
-        let fence = Fence::new(lookup, &self.target(&wish.chart.name), &history);
+        let fence = Fence::new(lookup, &self.target(&wish.chart.name, &[]), &history);
         Ok(Some(needs.through(&wish.chart, kinds, self.calls.clone(), fence)))
     }
 
-    /// What this version does not do, or cannot do exactly. Whoever relies on it has to know.
-    async fn warn_about(&self, values: &Values, rendered: &Rendered) {
-        let hooks = lifecycle_hooks(rendered);
-        if !hooks.is_empty() {
-            let message = format!("This version does not run the chart's hooks: {}", hooks.join("; "));
-            self.warn("HooksNotRun", &message).await;
-        }
+    /// What cannot be done exactly. Whoever relies on it has to know.
+    async fn warn_about(&self, values: &Values) {
         for left_out in values.left_out() {
             self.warn("InexactInteger", &left_out.to_string()).await;
         }
