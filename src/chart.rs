@@ -9,7 +9,8 @@
 //! | [`ignore`] | which of them .helmignore leaves out |
 //! | [`archive`] | the files of a packed chart |
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
-//! | [`lookup`] | whether templates ask the cluster |
+//! | [`asks`] | whether templates ask the cluster |
+//! | [`brings`] | the kinds in crds/ |
 //! | [`fingerprint`] | a cheap look whether anything changed |
 //! | [`recorded`] | whether it is the chart of a release that helm made |
 //! | [`reload`] | a chart that is replaced while it is in use |
@@ -18,7 +19,7 @@
 //! It does not check templates; helm does that when it renders.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
@@ -28,14 +29,17 @@ use crate::error::Category;
 use crate::yaml::{self, YamlError};
 
 pub mod archive;
+pub mod asks;
+pub mod brings;
 pub mod files;
 pub mod fingerprint;
 pub mod ignore;
-pub mod lookup;
 pub mod notes;
 pub mod recorded;
 pub mod reload;
 
+pub use asks::Asks;
+pub use brings::Brought;
 pub use fingerprint::Fingerprint;
 
 /// More files than this, or more bytes in all, is not a chart but a mistake or an attack.
@@ -65,10 +69,12 @@ pub struct Chart {
     pub metadata: Value,
     /// SHA-256 of paths and contents, in hex. What we add to the copy is not in it, nor how the chart was packed.
     pub digest: String,
-    /// Whether any file, those of subcharts included, calls `lookup`.
-    pub uses_lookup: bool,
+    /// What any file, those of subcharts included, asks the cluster.
+    pub asks: Asks,
     /// How the origin looked when the copy was begun.
     pub fingerprint: Fingerprint,
+    /// Read when it is first asked for.
+    brought: Arc<OnceLock<Vec<Brought>>>,
     _copy: Arc<TempDir>,
 }
 
@@ -138,9 +144,10 @@ impl Chart {
             app_version: field("appVersion"),
             api_version: field("apiVersion"),
             digest: digest(copy.path(), sink.paths).map_err(ChartError::Copy)?,
-            uses_lookup: sink.uses_lookup,
+            asks: sink.asks,
             metadata,
             fingerprint,
+            brought: Arc::default(),
             _copy: Arc::new(copy),
         };
         notes::add_template(&chart.dir).map_err(ChartError::Copy)?;
@@ -149,6 +156,11 @@ impl Chart {
 }
 
 impl Chart {
+    /// The kinds that its crds/ define.
+    pub fn brings(&self) -> &[Brought] {
+        self.brought.get_or_init(|| brings::read(&self.dir))
+    }
+
     /// Whether a word stands in any of its files. For rare questions: the files are read anew.
     pub fn mentions(&self, word: &str) -> bool {
         let files = files::list(&self.dir).unwrap_or_default();
@@ -181,12 +193,12 @@ pub(crate) struct Copy<'a> {
     most: Most,
     paths: Vec<PathBuf>,
     bytes: u64,
-    uses_lookup: bool,
+    asks: Asks,
 }
 
 impl<'a> Copy<'a> {
     fn new(dir: &Path, from: &'a Path, most: Most) -> Self {
-        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, uses_lookup: false }
+        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, asks: Asks::default() }
     }
 
     /// `path` is relative and made of plain names; both kinds of origin see to that.
@@ -204,7 +216,7 @@ impl<'a> Copy<'a> {
             std::fs::create_dir_all(parent).map_err(ChartError::Copy)?;
         }
         std::fs::write(target, content).map_err(ChartError::Copy)?;
-        self.uses_lookup |= lookup::is_in_file(path, content);
+        self.asks = self.asks.join(Asks::of_file(path, content));
         self.paths.push(path.to_owned());
         Ok(())
     }

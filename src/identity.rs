@@ -16,7 +16,7 @@ use crate::release::digest::Parts;
 use crate::release::{self, HookRecord, Own, OwnerMark};
 use crate::values::Values;
 use crate::values::from::{Reference, parse_annotation};
-use crate::watches::{OnFailure, Watch};
+use crate::watches::{Lookup, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, VALUES_FROM, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
@@ -32,6 +32,7 @@ pub struct Identity {
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
     allow_empty: bool,
+    lookup: Lookup,
 }
 
 impl Identity {
@@ -50,6 +51,7 @@ impl Identity {
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
             allow_empty: watch.allow_empty,
+            lookup: watch.lookup,
             owner,
             status,
         }
@@ -95,12 +97,18 @@ impl Identity {
     }
 
     pub fn digest(&self, chart: &Chart, values: &Values) -> String {
+        // Whoever widens the fence wants the chart to see more.
+        let lookup = format!("lookup: {}", self.lookup.as_str());
+        let options = match chart.asks.lookup && self.lookup != Lookup::default() {
+            true => vec![lookup.as_str()],
+            false => vec![],
+        };
         release::digest(&Parts {
             chart: &chart.digest,
             release: &self.release,
             namespace: &self.namespace,
             values: &values.file_json(),
-            options: &[],
+            options: &options,
         })
     }
 

@@ -34,7 +34,8 @@ use crate::reconcile::{Taken, is_same_input};
 use crate::redaction::Redactor;
 use crate::release::mask;
 use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
-use crate::render::{self, Helm, RenderError};
+use crate::render::gateway::fence::Fence;
+use crate::render::{self, Helm, Needs, RenderError};
 use crate::sources::{self, WantedError};
 use crate::values::Values;
 use crate::watches::Watch;
@@ -50,6 +51,8 @@ pub struct Scene<'a> {
     pub kinds: &'a Cache,
     /// Where the releases of cluster-scoped resources live, unless the watch says it.
     pub namespace: &'a str,
+    /// Who is told what the operator would tell in events.
+    pub warn: fn(&str),
 }
 
 /// The next step of a release.
@@ -262,8 +265,15 @@ impl Drafter<'_> {
             is_upgrade: self.history.stood_before(self.history.next_revision()),
             is_patient: false,
         };
-        let text = self.scene.helm.template(&request).await?;
-        Ok(manifest::read(&text)?)
+        let Scene { watch, helm, calls, .. } = self.scene;
+        let Some(needs) = Needs::of(&watch.chart, self.values, watch.lookup, &kinds.catalog) else {
+            return Ok(manifest::read(&helm.template(&request).await?)?);
+        };
+        let fence = Fence::new(watch.lookup, &self.identity.target(&watch.chart.name, &[]), self.history);
+        let through = needs.through(&watch.chart, kinds.clone(), (*calls).clone(), fence);
+        let (text, seen) = helm.template_through(&request, through).await;
+        seen.refusals().iter().for_each(|refusal| (self.scene.warn)(refusal));
+        Ok(manifest::read(&text?)?)
     }
 }
 

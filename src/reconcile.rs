@@ -333,7 +333,7 @@ async fn deploy_anew(
     wish: &Wish,
     situation: &course::Situation<'_>,
 ) -> Result<Deployed, ReconcileError> {
-    subject.check_known_refusal(&wish.digest).await?;
+    subject.check_known_refusal(wish).await?;
     let is_upgrade = known.standing().is_some();
     let (history, rendered) = match history {
         None if known.is_empty() && subject.is_new() => (History::default(), subject.render(wish, false).await),

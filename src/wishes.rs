@@ -245,7 +245,7 @@ mod tests {
             values_from_annotation: None,
             selector: None,
             reconcile_period: None,
-            lookup_cluster: false,
+            lookup: Default::default(),
             max_concurrent: None,
             release_namespace: None,
             release_name: crate::release::NameTemplate::default(),

@@ -29,8 +29,10 @@ use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
 use crate::queue::{Turn, Urgency};
 use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::render::gateway::fence::Fence;
+use crate::render::gateway::seen::Seen;
 use crate::render::lanes::Lanes;
-use crate::render::{self, Helm};
+use crate::render::{self, Helm, Needs, Through};
 use crate::scalers::Scalers;
 use crate::sources::{self, Sources};
 use crate::status::Failure;
@@ -210,9 +212,9 @@ impl<'a> Subject<'a> {
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
     /// nothing has been written yet.
     pub async fn render(&self, wish: &Wish, is_upgrade: bool) -> Result<Rendered, ReconcileError> {
-        let Wish { chart, values, digest } = wish;
+        let Wish { chart, values, .. } = wish;
         let kinds = self.context.kinds.for_render().await?;
-        self.check_refusal(Input { digest: digest.clone(), capabilities: fingerprint(&kinds) })?;
+        self.check_refusal(self.input(wish).await?)?;
         let request = render::Request {
             chart,
             release: &self.release,
@@ -222,14 +224,36 @@ impl<'a> Subject<'a> {
             is_upgrade,
             is_patient: self.turn.urgency != Urgency::Edit,
         };
-        let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
-        let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
+        let through = self.through(wish, kinds.clone()).await?;
+        let render = async {
+            match through {
+                Some(through) => self.context.helm.template_through(&request, through).await,
+                None => (self.context.helm.template(&request).await, Seen::default()),
+            }
+        };
+        let render = self.context.lanes.run(self.turn, render);
+        let Some(Some((text, seen))) = self.turn.interrupt.run_until_cancelled(render).await else {
             return Err(ReconcileError::Interrupted);
         };
-        let text = text?;
-        let rendered = manifest::read(&text)?;
+        for refusal in seen.refusals() {
+            self.warn("LookupRefused", &refusal).await;
+        }
+        let rendered = manifest::read(&text?)?;
         self.warn_about(values).await;
         Ok(rendered)
+    }
+
+    /// The way to the cluster, if the chart asks it.
+    async fn through(&self, wish: &Wish, kinds: Arc<Kinds>) -> Result<Option<Through>, ReconcileError> {
+        let lookup = self.context.watch.lookup;
+        let Some(needs) = Needs::of(&wish.chart, &wish.values, lookup, &kinds.catalog) else { return Ok(None) };
+        let has_records = !self.revisions().is_some_and(|known| known.is_empty());
+        let history = match needs.objects && has_records {
+            true => self.history().await?,
+            false => History::default(),
+        };
+        let fence = Fence::new(lookup, &self.target(&wish.chart.name, &[]), &history);
+        Ok(Some(needs.through(&wish.chart, kinds, self.calls.clone(), fence)))
     }
 
     /// What cannot be done exactly. Whoever relies on it has to know.
@@ -248,15 +272,24 @@ impl<'a> Subject<'a> {
     }
 
     /// What was refused before for the same input is known without the release's history.
-    pub async fn check_known_refusal(&self, digest: &str) -> Result<(), ReconcileError> {
+    pub async fn check_known_refusal(&self, wish: &Wish) -> Result<(), ReconcileError> {
         let is_known = self.context.memory.with(&self.owner.uid, |memory| {
-            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == digest)
+            memory.refused.as_ref().is_some_and(|(refused, _)| refused.digest == wish.digest)
         });
-        if !is_known {
-            return Ok(());
+        match is_known {
+            true => self.check_refusal(self.input(wish).await?),
+            false => Ok(()),
         }
-        let kinds = self.context.kinds.for_render().await?;
-        self.check_refusal(Input { digest: digest.to_owned(), capabilities: fingerprint(&kinds) })
+    }
+
+    /// Kinds come and go, but most charts do not ask.
+    async fn input(&self, wish: &Wish) -> Result<Input, ReconcileError> {
+        let mut hasher = DefaultHasher::new();
+        match render::asks(&wish.chart, &wish.values).api_versions {
+            true => self.context.kinds.for_render().await?.capabilities.hash(&mut hasher),
+            false => self.context.kinds.kinds().capabilities.kube_version.hash(&mut hasher),
+        }
+        Ok(Input { digest: wish.digest.clone(), capabilities: hasher.finish() })
     }
 
     fn check_refusal(&self, input: Input) -> Result<(), ReconcileError> {
@@ -361,10 +394,4 @@ impl<'a> Subject<'a> {
             None => Api::all_with(self.context.client.clone(), resource),
         }
     }
-}
-
-fn fingerprint(kinds: &Kinds) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    kinds.capabilities.hash(&mut hasher);
-    hasher.finish()
 }

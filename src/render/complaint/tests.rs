@@ -101,3 +101,12 @@ fn a_long_complaint_is_cut_between_characters() {
     let text = template(&format!("Error: {}", "é".repeat(3000)));
     assert!(text.len() <= LONGEST && text.ends_with("é…"), "{}", text.len());
 }
+
+#[test]
+fn a_kind_that_nobody_knows_is_named() {
+    let stderr = "Error: unable to build kubernetes objects from release manifest: resource mapping not found for name: \"web\" namespace: \"\" from \"\": no matches for kind \"Thing\" in version \"g.io/v1\"\nensure CRDs are installed first\n";
+    let expected = Complaint::UnknownKind { kind: "Thing".into(), api_version: "g.io/v1".into() };
+    assert_eq!(read(stderr, "app"), expected);
+    let printed = "Error: execution error at (app/templates/a.yaml:1:4): no matches for kind \"A\" in version \"v1\"\n";
+    assert!(matches!(read(printed, "app"), Complaint::Template(_)), "a chart may say so too");
+}
