@@ -83,7 +83,8 @@ impl Calls {
 
     pub async fn create(&self, planned: &Planned) -> Result<DynamicObject, Error> {
         let api: Api<DynamicObject> = self.api(&planned.kind, planned.object.namespace());
-        self.within(api.create(&PostParams::default(), &planned.object.to_dynamic())).await
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+        self.within(api.create(&params, &planned.object.to_dynamic())).await
     }
 
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<DynamicObject>, Error> {

@@ -14,7 +14,7 @@ use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::{self, Own, OwnerMark};
 use crate::values::Values;
-use crate::watches::{OnFailure, Watch};
+use crate::watches::{Crds, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
@@ -30,6 +30,7 @@ pub struct Identity {
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
     allow_empty: bool,
+    crds: Crds,
 }
 
 impl Identity {
@@ -48,6 +49,7 @@ impl Identity {
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
             allow_empty: watch.allow_empty,
+            crds: watch.crds,
             owner,
             status,
         }
@@ -70,6 +72,7 @@ impl Identity {
             chart,
             owner: &self.owner,
             allow_empty: self.allow_empty,
+            crds: self.crds,
         }
     }
 

@@ -17,6 +17,7 @@ use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
 use crate::release::{Applied, History};
 use crate::scalers::target_of;
+use crate::watches::Crds;
 
 /// Marks every object of a release; the watches on children select it.
 pub const RELEASE_LABEL: &str = "chartwright.dev/release";
@@ -47,6 +48,8 @@ pub struct Target<'a> {
     pub owner: &'a Owner,
     /// Whether a render without objects is meant.
     pub allow_empty: bool,
+    /// What becomes of the contents of crds/.
+    pub crds: Crds,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -55,6 +58,8 @@ pub struct Planned {
     pub object: Object,
     pub kind: Kind,
     pub judged: Judged,
+    /// Its kind in a version that is served already, where its own version comes with the release.
+    pub served_as: Option<Kind>,
     /// It has a number of replicas in the chart.
     pub wants_replicas: bool,
     /// That number was left to an autoscaler.
@@ -68,7 +73,16 @@ pub struct Planned {
 impl Planned {
     pub(crate) fn new(object: Object, kind: Kind, judged: Judged) -> Self {
         let wants_replicas = object.value().pointer("/spec/replicas").is_some();
-        Planned { object, kind, judged, wants_replicas, replicas_left: false, is_scaled: false, is_settled: false }
+        Planned {
+            object,
+            kind,
+            judged,
+            wants_replicas,
+            served_as: None,
+            replicas_left: false,
+            is_scaled: false,
+            is_settled: false,
+        }
     }
 }
 
@@ -84,8 +98,12 @@ pub enum Judged {
 
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The contents of crds/, created if absent and never changed.
+    /// The contents of crds/, as far as the watch wants them in the cluster.
     pub crds: Vec<Planned>,
+    /// Whether those that are there already are changed.
+    pub replaces_crds: bool,
+    /// All that the chart has in crds/, which nobody ever deletes.
+    pub shipped: HashSet<ObjectKey>,
     /// In the order of application.
     pub apply: Vec<Planned>,
     /// What an earlier revision had and this one has not.
@@ -127,8 +145,13 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     if rendered.objects.is_empty() && !before.is_empty() && !target.allow_empty {
         return Err(PlanError::Empty { count: before.len() });
     }
+    let mut rendered = rendered;
+    let mut plan = Plan { replaces_crds: target.crds == Crds::CreateReplace, ..Plan::default() };
+    plan.shipped = rendered.crds.iter().map(|crd| crd.id().key()).collect();
+    if target.crds == Crds::Skip {
+        rendered.crds.clear();
+    }
     let brought = Brought::by(&rendered, before);
-    let mut plan = Plan::default();
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
         plan.crds.push(Planned::new(object.without_nulls(), kind, Judged::Wholly));
@@ -207,7 +230,8 @@ impl Brought {
             (false, true) => Judged::OwnerOnly,
             (false, false) => Judged::Wholly,
         };
-        Ok(Planned::new(object, kind, judged))
+        let served_as = kinds.any_version(&object.gvk().group, object.kind()).filter(|_| unknown_yet);
+        Ok(Planned { served_as, ..Planned::new(object, kind, judged) })
     }
 }
 

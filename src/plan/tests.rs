@@ -25,7 +25,7 @@ fn object(kind: &str, metadata: Value) -> Value {
 fn planned_with(owner: &Owner, objects: Vec<Value>, before: &[Applied], allow_empty: bool) -> Result<Plan, PlanError> {
     let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
     let rendered = Rendered { objects, ..Default::default() };
-    let target = Target { release: "web", namespace: "here", chart: "app", owner, allow_empty };
+    let target = Target { release: "web", namespace: "here", chart: "app", owner, allow_empty, crds: Crds::Create };
     plan(rendered, before, &target, &kinds())
 }
 

@@ -103,7 +103,7 @@ impl Subject<'_> {
         let allowed = self.allowed(is_lenient(&draft));
         let preflight = preflight(&plan, &target, &known, allowed, &self.calls).await?;
 
-        apply::install_crds(&plan, &self.calls).await?;
+        apply::crds::install(&plan, &self.calls).await?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
@@ -233,6 +233,7 @@ impl Subject<'_> {
             occasion,
             applied: progress.all().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
             helm_marks_suffice,
+            shipped: Some(&plan.shipped),
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{OnFailure, Prune, ignore, suggest};
+use super::{Crds, OnFailure, Prune, ignore, suggest};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
 use crate::release::NameTemplate;
 use crate::release::name::NameError;
 use crate::values::OverrideError;
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 20] = [
     "group",
     "version",
     "kind",
@@ -32,6 +32,7 @@ const KNOWN: [&str; 19] = [
     "releaseNamespace",
     "releaseName",
     "prune",
+    "crds",
     "ignoreFields",
     "allowEmpty",
     "maxHistory",
@@ -61,6 +62,8 @@ pub enum Problem {
     DryRun(String),
     #[error("`prune`: `{0}` is not known: write `safe` or `all`")]
     Prune(String),
+    #[error("`crds`: `{0}` is not known: write `Create`, `CreateReplace` or `Skip`")]
+    Crds(String),
     #[error("`releaseNamespace`: `{0}` is not the name of a namespace: small letters, digits and `-`, at most 63")]
     ReleaseNamespace(String),
     #[error("`releaseName`: {0}")]
@@ -92,6 +95,7 @@ impl Problem {
             Problem::Selector(_) => vec!["selector"],
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Prune(_) => vec!["prune"],
+            Problem::Crds(_) => vec!["crds"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
             Problem::IgnoreFields(_) => vec!["ignoreFields"],
             Problem::ReleaseName(_) => vec!["releaseName"],
@@ -123,6 +127,7 @@ pub struct Fields {
     pub release_namespace: Option<String>,
     pub release_name: NameTemplate,
     pub prune: Prune,
+    pub crds: Crds,
     pub allow_empty: bool,
     pub ignore: Vec<Ignore>,
     pub max_history: usize,
@@ -156,6 +161,7 @@ impl Fields {
             release_namespace: release_namespace(map)?,
             release_name: release_name(map)?,
             prune: prune(map)?,
+            crds: crds(map)?,
             allow_empty: boolean(map, "allowEmpty")?.unwrap_or(false),
             ignore: get(map, "ignoreFields").map(ignore::read).transpose()?.unwrap_or_default(),
             max_history: number(map, "maxHistory", 0, "; 0 keeps all revisions")?.unwrap_or(MAX_HISTORY),
@@ -275,6 +281,13 @@ fn prune(map: &Map<String, Value>) -> Result<Prune, Problem> {
         None | Some("" | "safe") => Ok(Prune::Safe),
         Some("all") => Ok(Prune::All),
         Some(other) => Err(Problem::Prune(other.to_owned())),
+    }
+}
+
+fn crds(map: &Map<String, Value>) -> Result<Crds, Problem> {
+    match text(map, "crds")? {
+        None | Some("") => Ok(Crds::default()),
+        Some(text) => Crds::parse(text).ok_or_else(|| Problem::Crds(text.to_owned())),
     }
 }
 
