@@ -9,7 +9,9 @@
 //! | [`ignore`] | which of them .helmignore leaves out |
 //! | [`archive`] | the files of a packed chart |
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
+//! | [`actions`] | whether templates mention something |
 //! | [`lookup`] | whether templates ask the cluster |
+//! | [`revision`] | the number of a revision, for templates that ask for it |
 //! | [`fingerprint`] | a cheap look whether anything changed |
 //! | [`recorded`] | whether it is the chart of a release that helm made |
 //! | [`reload`] | a chart that is replaced while it is in use |
@@ -27,6 +29,7 @@ use tempfile::TempDir;
 use crate::error::Category;
 use crate::yaml::{self, YamlError};
 
+pub mod actions;
 pub mod archive;
 pub mod files;
 pub mod fingerprint;
@@ -35,6 +38,7 @@ pub mod lookup;
 pub mod notes;
 pub mod recorded;
 pub mod reload;
+pub mod revision;
 
 pub use fingerprint::Fingerprint;
 
@@ -67,6 +71,10 @@ pub struct Chart {
     pub digest: String,
     /// Whether any file, those of subcharts included, calls `lookup`.
     pub uses_lookup: bool,
+    /// Whether any asks for the number of its revision.
+    pub asks_revision: bool,
+    /// Whether any asks which kinds the cluster knows.
+    pub asks_kinds: bool,
     /// How the origin looked when the copy was begun.
     pub fingerprint: Fingerprint,
     _copy: Arc<TempDir>,
@@ -139,6 +147,8 @@ impl Chart {
             api_version: field("apiVersion"),
             digest: digest(copy.path(), sink.paths).map_err(ChartError::Copy)?,
             uses_lookup: sink.uses_lookup,
+            asks_revision: sink.asks_revision,
+            asks_kinds: sink.asks_kinds,
             metadata,
             fingerprint,
             _copy: Arc::new(copy),
@@ -176,11 +186,22 @@ pub(crate) struct Copy<'a> {
     paths: Vec<PathBuf>,
     bytes: u64,
     uses_lookup: bool,
+    asks_revision: bool,
+    asks_kinds: bool,
 }
 
 impl<'a> Copy<'a> {
     fn new(dir: &Path, from: &'a Path, most: Most) -> Self {
-        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, uses_lookup: false }
+        Copy {
+            dir: dir.to_owned(),
+            from,
+            most,
+            paths: vec![],
+            bytes: 0,
+            uses_lookup: false,
+            asks_revision: false,
+            asks_kinds: false,
+        }
     }
 
     /// `path` is relative and made of plain names; both kinds of origin see to that.
@@ -198,7 +219,10 @@ impl<'a> Copy<'a> {
             std::fs::create_dir_all(parent).map_err(ChartError::Copy)?;
         }
         std::fs::write(target, content).map_err(ChartError::Copy)?;
-        self.uses_lookup |= lookup::is_in_file(path, content);
+        let any = |is_meant| actions::any_in_file(path, content, is_meant);
+        self.uses_lookup = self.uses_lookup || any(lookup::is_called_in);
+        self.asks_revision = self.asks_revision || any(revision::is_asked_in);
+        self.asks_kinds = self.asks_kinds || any(|action| action.contains("Capabilities"));
         self.paths.push(path.to_owned());
         Ok(())
     }

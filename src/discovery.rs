@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::{ApiResource, Discovery, Scope};
+use serde_json::Value;
 
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 
 /// What the API server offers, in the shape that `helm template` takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,6 +19,20 @@ pub struct Capabilities {
     pub kube_version: String,
     /// `apps/v1` and `apps/v1/Deployment`, as a real install lists them.
     pub api_versions: Vec<String>,
+}
+
+impl Capabilities {
+    /// The same with what a chart's crds/ bring. None if all of it is known. Helm creates crds/ first, and asks then.
+    pub fn with_crds(&self, crds: &[Object]) -> Option<Self> {
+        let brought = crds.iter().flat_map(|crd| kinds_of_crd(crd.value()));
+        let brought = brought.flat_map(|(gvk, _)| [gvk.api_version(), format!("{}/{}", gvk.api_version(), gvk.kind)]);
+        let mut api_versions = self.api_versions.clone();
+        api_versions.extend(brought);
+        api_versions.sort();
+        api_versions.dedup();
+        let kube_version = self.kube_version.clone();
+        (api_versions != self.api_versions).then_some(Capabilities { kube_version, api_versions })
+    }
 }
 
 /// A kind and how it is reached.
@@ -142,6 +157,21 @@ impl Cache {
     }
 }
 
+/// The kinds that a CRD will make known, so that its resources can be planned before it is there.
+pub fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
+    let namespaced = text("/spec/scope") == "Namespaced";
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions = versions.filter(|version| version.get("served") != Some(&Value::Bool(false)));
+    let kinds = versions.filter_map(|version| version.get("name")?.as_str()).map(|version| {
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+        (gvk, Kind { resource, namespaced, has_status: false })
+    });
+    kinds.collect()
+}
+
 async fn discover(client: Client) -> Result<Kinds, kube::Error> {
     let version = client.apiserver_version().await?;
     let discovery = Discovery::new(client.clone()).run_aggregated().await?;
@@ -165,4 +195,29 @@ async fn discover(client: Client) -> Result<Kinds, kube::Error> {
     kinds.capabilities.api_versions.sort();
     kinds.capabilities.api_versions.dedup();
     Ok(kinds)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_crds_bring_is_offered_unless_it_is_known() {
+        let crd = Object::new(json!({
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "ys.x.io"},
+            "spec": {
+                "group": "x.io", "scope": "Namespaced", "names": {"kind": "Y", "plural": "ys"},
+                "versions": [{"name": "v1", "served": true}, {"name": "v1alpha1", "served": false}],
+            },
+        }));
+        let crds = [crd.unwrap()];
+        let before = Capabilities { kube_version: "v1.36.0".into(), api_versions: vec!["v1".into()] };
+        let after = before.with_crds(&crds).unwrap();
+        assert_eq!(after.api_versions, ["v1", "x.io/v1", "x.io/v1/Y"]);
+        assert_eq!(after.with_crds(&crds), None);
+    }
 }

@@ -12,7 +12,7 @@ use crate::course::{Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
-use crate::release::{self, Own, OwnerMark};
+use crate::release::{self, History, Own, OwnerMark};
 use crate::values::Values;
 use crate::watches::{Crds, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, Wishes};
@@ -128,6 +128,12 @@ impl Identity {
     pub fn told_revision(&self) -> Option<u32> {
         let revision = self.status.as_ref()?.pointer("/deployedRelease/revision")?.as_u64()?;
         u32::try_from(revision).ok()
+    }
+
+    /// The number of a revision that is made now. Numbers go on where the records went, so that a later one is always newer
+    /// than what the status tells.
+    pub fn next_revision(&self, history: &History) -> u32 {
+        history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1)))
     }
 
     /// Whether the status speaks of the spec as it is now.

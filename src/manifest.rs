@@ -144,21 +144,33 @@ fn is_crd_file(file: &str) -> bool {
     }
 }
 
-/// An empty document is nothing; a `List` is its items.
+/// An empty document is nothing; a `List` is its items. In a `ConfigMapList`, an item may leave out what it is.
 fn flatten(value: Value) -> Vec<Value> {
-    let is_list = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-    match value {
-        Value::Null => vec![],
-        Value::Object(mut map)
-            if is_list && map.get("items").is_some_and(|items| items.is_array() || items.is_null()) =>
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let of_list = text("kind").and_then(|kind| kind.strip_suffix("List").map(str::to_owned));
+    let api_version = text("apiVersion");
+    match (value, of_list) {
+        (Value::Null, _) => vec![],
+        (Value::Object(mut map), Some(kind))
+            if map.get("items").is_some_and(|items| items.is_array() || items.is_null()) =>
         {
-            match map.remove("items") {
-                Some(Value::Array(items)) => items.into_iter().flat_map(flatten).collect(),
-                _ => vec![],
-            }
+            let items = map.remove("items");
+            let items = items.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
+            items.flat_map(|item| flatten(typed(item, api_version.as_deref(), &kind))).collect()
         }
-        other => vec![other],
+        (other, _) => vec![other],
     }
+}
+
+/// An item of a list, with the type that the list says unless it says one itself.
+fn typed(mut item: Value, api_version: Option<&str>, kind: &str) -> Value {
+    if let Some(map) = item.as_object_mut().filter(|map| !map.contains_key("apiVersion") && !map.contains_key("kind"))
+        && let Some(api_version) = api_version.filter(|_| !kind.is_empty())
+    {
+        map.insert("apiVersion".to_owned(), api_version.into());
+        map.insert("kind".to_owned(), kind.into());
+    }
+    item
 }
 
 #[cfg(test)]
@@ -206,6 +218,13 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         assert_eq!(rendered.hooks[0].file, "app/templates/job.yaml");
         let recorded = read(&rendered.manifest).unwrap();
         assert_eq!((recorded.objects, recorded.hooks, recorded.crds), (rendered.objects, vec![], vec![]));
+    }
+
+    #[test]
+    fn items_of_a_typed_list_may_leave_out_what_they_are() {
+        let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
+        assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
+        assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
     }
 
     #[test]

@@ -6,11 +6,10 @@
 use std::collections::HashSet;
 
 use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use crate::applyset;
-use crate::discovery::{Kind, Kinds};
+use crate::discovery::{Kind, Kinds, kinds_of_crd};
 use crate::error::Category;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
@@ -233,21 +232,6 @@ impl Brought {
         let served_as = kinds.any_version(&object.gvk().group, object.kind()).filter(|_| unknown_yet);
         Ok(Planned { served_as, ..Planned::new(object, kind, judged) })
     }
-}
-
-/// The kinds that a CRD will make known, so that its resources can be planned before it is there.
-fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
-    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
-    let namespaced = text("/spec/scope") == "Namespaced";
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let versions = versions.filter_map(|version| version.get("name")?.as_str());
-    let kinds = versions.map(|version| {
-        let gvk = GroupVersionKind::gvk(group, version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-        (gvk, Kind { resource, namespaced, has_status: false })
-    });
-    kinds.collect()
 }
 
 /// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.

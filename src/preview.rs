@@ -209,11 +209,16 @@ impl Drafter<'_> {
             namespace: &self.identity.namespace,
             values: self.values,
             capabilities: &kinds.capabilities,
-            is_upgrade: self.history.deployed().is_some(),
+            is_upgrade: self.history.was_deployed(),
+            revision: self.identity.next_revision(self.history),
             is_patient: false,
         };
-        let text = self.scene.helm.template(&request).await?;
-        Ok(manifest::read(&text)?)
+        let rendered = manifest::read(&self.scene.helm.template(&request).await?)?;
+        let Some(capabilities) = request.capabilities_with(&rendered, self.scene.watch.crds) else {
+            return Ok(rendered);
+        };
+        let request = render::Request { capabilities: &capabilities, ..request };
+        Ok(manifest::read(&self.scene.helm.template(&request).await?)?)
     }
 }
 

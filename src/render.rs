@@ -22,10 +22,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::chart::Chart;
+use crate::chart::{Chart, actions, revision};
 use crate::discovery::Capabilities;
 use crate::error::Category;
+use crate::manifest::Rendered;
 use crate::values::Values;
+use crate::watches::Crds;
 
 pub mod complaint;
 pub mod lanes;
@@ -55,8 +57,24 @@ pub struct Request<'a> {
     /// With an empty version, helm believes in the one that it was made for.
     pub capabilities: &'a Capabilities,
     pub is_upgrade: bool,
+    /// As `.Release.Revision` says it. It counts only where it is asked for, see [`asks_revision`].
+    pub revision: u32,
     /// Nobody waits for it.
     pub is_patient: bool,
+}
+
+impl Request<'_> {
+    /// What the cluster offers once the chart's crds/ are there, which a first render has found. None where that changes
+    /// nothing that the chart asks for.
+    pub fn capabilities_with(&self, rendered: &Rendered, policy: Crds) -> Option<Capabilities> {
+        let counts = self.chart.asks_kinds && policy != Crds::Skip;
+        counts.then(|| self.capabilities.with_crds(&rendered.crds)).flatten()
+    }
+}
+
+/// Whether a render may print the number of its revision. Values are asked too: a chart may call `tpl` on them.
+pub fn asks_revision(chart: &Chart, values: &Values) -> bool {
+    chart.asks_revision || actions::any_in_text(&values.file_json(), revision::is_asked_in)
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -138,8 +156,15 @@ impl Helm {
         let home = private_dir()?;
         let values = home.path().join("values.json");
         write(&values, &request.values.file_json()).map_err(RenderError::Temporary)?;
+        let mut chart = request.chart.dir.clone();
+        // helm says by itself that the first is 1.
+        if request.revision > 1 && asks_revision(request.chart, request.values) {
+            let own = home.path().join("chart");
+            revision::with_number(&chart, request.revision, &own).map_err(RenderError::Temporary)?;
+            chart = own;
+        }
         let limits = Limits { is_patient: request.is_patient, ..self.limits };
-        let ended = self.run_within(&home, &arguments(request, &values), limits).await?;
+        let ended = self.run_within(&home, &arguments(request, &chart, &values), limits).await?;
         if !ended.success {
             return Err(complaint::read(&ended.stderr, &request.chart.name).into());
         }
@@ -174,8 +199,8 @@ impl Helm {
     }
 }
 
-fn arguments(request: &Request<'_>, values: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["template".into(), request.release.into(), request.chart.dir.clone().into()];
+fn arguments(request: &Request<'_>, chart: &Path, values: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["template".into(), request.release.into(), chart.into()];
     args.extend(["-n".into(), request.namespace.into(), "-f".into(), values.into()]);
     args.push("--include-crds".into());
     for assignment in request.values.exact_integers() {

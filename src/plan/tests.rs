@@ -1,3 +1,5 @@
+use kube::discovery::ApiResource;
+
 use super::*;
 
 fn kinds() -> Kinds {

@@ -28,8 +28,7 @@ impl Subject<'_> {
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
-            // Numbers go on where the records went, so that a later one is always newer than what the status tells.
-            revision: history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1))),
+            revision: self.next_revision(history),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
             chart: wish.chart.metadata.clone(),
             defaults: wish.chart.defaults(),

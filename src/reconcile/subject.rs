@@ -194,9 +194,14 @@ impl<'a> Subject<'a> {
         ReconcileError::Refused { category, message }
     }
 
+    /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
+    pub fn upgrade_to(&self, history: &History) -> Option<u32> {
+        history.was_deployed().then(|| self.next_revision(history))
+    }
+
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
     /// nothing has been written yet.
-    pub async fn render(&self, wish: &Wish, is_upgrade: bool) -> Result<Rendered, ReconcileError> {
+    pub async fn render(&self, wish: &Wish, upgrade_to: Option<u32>) -> Result<Rendered, ReconcileError> {
         let Wish { chart, values, digest } = wish;
         let kinds = self.context.kinds.for_render().await?;
         self.check_refusal(Input { digest: digest.clone(), capabilities: fingerprint(&kinds) })?;
@@ -206,17 +211,24 @@ impl<'a> Subject<'a> {
             namespace: &self.namespace,
             values,
             capabilities: &kinds.capabilities,
-            is_upgrade,
+            is_upgrade: upgrade_to.is_some(),
+            revision: upgrade_to.unwrap_or(1),
             is_patient: self.turn.urgency != Urgency::Edit,
         };
-        let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
-        let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
-            return Err(ReconcileError::Interrupted);
-        };
-        let text = text?;
-        let rendered = manifest::read(&text)?;
+        let mut rendered = self.run_helm(&request).await?;
+        if let Some(capabilities) = request.capabilities_with(&rendered, self.context.watch.crds) {
+            rendered = self.run_helm(&render::Request { capabilities: &capabilities, ..request }).await?;
+        }
         self.warn_about(values, &rendered).await;
         Ok(rendered)
+    }
+
+    async fn run_helm(&self, request: &render::Request<'_>) -> Result<Rendered, ReconcileError> {
+        let render = self.context.lanes.run(self.turn, self.context.helm.template(request));
+        match self.turn.interrupt.run_until_cancelled(render).await {
+            Some(Some(text)) => Ok(manifest::read(&text?)?),
+            _ => Err(ReconcileError::Interrupted),
+        }
     }
 
     /// What this version does not do, or cannot do exactly. Whoever relies on it has to know.

@@ -61,10 +61,11 @@ impl History {
         self.iter().rev().find_map(|release| release.belongs_to(owner))
     }
 
-    /// Whether a revision was ever whole.
+    /// Whether a revision was ever whole since the release was last uninstalled.
     pub fn was_deployed(&self) -> bool {
         let is_late = |own: &Own| own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
-        self.iter().any(|release| {
+        let is_gone = |release: &&Release| matches!(release.status, Status::Uninstalled | Status::Uninstalling);
+        self.iter().rev().take_while(|release| !is_gone(release)).any(|release| {
             matches!(release.status, Status::Deployed | Status::Superseded) || release.own.as_ref().is_some_and(is_late)
         })
     }
