@@ -27,6 +27,11 @@ fn crd(project: &Project, versions: &[&str], fields: &[&str]) -> String {
     crd.to_string()
 }
 
+/// The successor of the first: it has one more field.
+fn crd_with_colour(project: &Project) -> String {
+    crd(project, &["v1"], &["size", "colour"])
+}
+
 fn group(project: &Project) -> String {
     format!("{}.example.com", project.namespace)
 }
@@ -81,7 +86,7 @@ async fn create_never_changes_a_crd_and_nobody_deletes_it() {
     project.deployed("car").await;
     let before = live_crd(&project).await.expect("the CRD is there");
     assert!(before.owner_references().is_empty() && before.labels().is_empty(), "{before:?}");
-    project.file("charts/app/crds/parts.yaml", &crd(&project, &["v1"], &["size", "colour"]));
+    project.file("charts/app/crds/parts.yaml", &crd_with_colour(&project));
     deployed(&project, 2).await;
     assert_eq!(live_crd(&project).await.unwrap().resource_version(), before.resource_version());
     project.delete("car").await;
@@ -100,7 +105,7 @@ async fn create_replace_changes_a_crd_and_what_is_new_is_used_at_once() {
     let before = live_crd(&project).await.unwrap();
 
     // A field that only the new CRD has.
-    project.file("charts/app/crds/parts.yaml", &crd(&project, &["v1"], &["size", "colour"]));
+    project.file("charts/app/crds/parts.yaml", &crd_with_colour(&project));
     project.template("part.yaml", &part(&project, "v1", json!({"size": "small", "colour": "red"})));
     deployed(&project, 2).await;
     assert_eq!(live_part(&project, "v1").await.unwrap().data["spec"]["colour"], "red");
@@ -146,14 +151,16 @@ async fn skip_leaves_crds_to_somebody_else() {
     let _operator = project.run();
     project.apply("car", json!({})).await;
     let failed = project.condition("car", "ReleaseFailed", "True").await;
-    assert_eq!(failed["reason"], "UnknownKind", "{failed}");
+    assert!(failed["message"].as_str().unwrap().starts_with("UnknownKind"), "{failed}");
     assert_eq!(live_crd(&project).await, None);
     let crd: Value = serde_json::from_str(&crd(&project, &["v1"], &["size"])).unwrap();
-    let version = project.create(crd).await.resource_version();
-    until("the Part is there", async || live_part(&project, "v1").await).await;
+    let made = project.create(crd).await;
     project.deployed("car").await;
+    assert!(live_part(&project, "v1").await.is_some());
+    project.file("charts/app/crds/parts.yaml", &crd_with_colour(&project));
+    deployed(&project, 2).await;
     let live = live_crd(&project).await.unwrap();
-    assert!(live.labels().is_empty() && live.owner_references().is_empty() && version.is_some(), "{live:?}");
+    assert_eq!((live.uid(), live.metadata.generation), (made.uid(), made.metadata.generation));
 }
 
 #[tokio::test]
@@ -182,7 +189,7 @@ async fn a_crd_among_the_templates_may_change_and_be_used_at_once() {
     let _operator = project.run();
     project.apply("car", json!({})).await;
     project.deployed("car").await;
-    project.template("crd.yaml", &crd(&project, &["v1"], &["size", "colour"]));
+    project.template("crd.yaml", &crd_with_colour(&project));
     project.template("part.yaml", &part(&project, "v1", json!({"size": "small", "colour": "red"})));
     deployed(&project, 2).await;
     assert_eq!(live_part(&project, "v1").await.unwrap().data["spec"]["colour"], "red");
@@ -214,10 +221,10 @@ async fn a_diff_shows_what_becomes_of_crds() {
     drop(operator);
     let car = project.named("car");
     assert_eq!(project.cli(&["diff", &car]).good(), "");
-    project.file("charts/app/crds/parts.yaml", &crd(&project, &["v1"], &["size", "colour"]));
+    project.file("charts/app/crds/parts.yaml", &crd_with_colour(&project));
     project.template("part.yaml", &part(&project, "v1", json!({"size": "small", "colour": "red"})));
     let said = project.cli(&["diff", &car]);
-    assert!(said.out.contains(&name(&project)) && said.out.contains("+        colour"), "{said:?}");
+    assert!(said.out.contains(&name(&project)) && said.out.contains("+              colour:"), "{said:?}");
     assert!(said.out.contains("+  colour: red"), "{said:?}");
 }
 
