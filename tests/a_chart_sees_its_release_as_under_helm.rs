@@ -12,7 +12,7 @@ data:
   release: {{ toJson .Release | quote }}
   template: {{ .Template.Name }}
   values: {{ toJson .Values | quote }}
-  files: {{ range $name, $_ := .Files }}{{ $name }} {{ end }}
+  files: "{{ range $name, $_ := .Files }}{{ $name }} {{ end }}"
 "#;
 
 async fn project() -> Project {
