@@ -159,6 +159,12 @@ impl Chart {
 }
 
 impl Chart {
+    /// Whether a word stands in any of its files. For rare questions: the files are read anew.
+    pub fn mentions(&self, word: &str) -> bool {
+        let files = files::list(&self.dir).unwrap_or_default();
+        files.iter().any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
+    }
+
     /// The content of values.yaml. helm complains about one that cannot be read.
     pub fn defaults(&self) -> Value {
         let text = std::fs::read_to_string(self.dir.join("values.yaml")).unwrap_or_default();

@@ -38,6 +38,8 @@ pub enum Category {
     RetriesExhausted,
     /// A revision did not become ready in time.
     NotReadyInTime,
+    /// A hook of the chart failed, or did not end in time.
+    HookFailed,
     /// A revision failed, and an earlier one was put in its place.
     RolledBack,
     /// Nobody can tell what an annotation asks for, and a guess could do harm.
@@ -72,6 +74,7 @@ impl Category {
             Category::NoSuchRevision => "NoSuchRevision",
             Category::RetriesExhausted => "RetriesExhausted",
             Category::NotReadyInTime => "NotReadyInTime",
+            Category::HookFailed => "HookFailed",
             Category::RolledBack => "RolledBack",
             Category::InvalidAnnotation => "InvalidAnnotation",
             Category::Missing => "Missing",
@@ -90,7 +93,7 @@ impl Category {
             NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
             InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
-            | Forbidden | Missing => Retry::Seldom,
+            | Forbidden | Missing | HookFailed => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable => Retry::Often,
             Waiting => Retry::Soon,
         }

@@ -10,9 +10,10 @@ use crate::applyset::Contents;
 use crate::chart::Chart;
 use crate::course::{Request, Situation};
 use crate::custom_resource::CustomResource;
+use crate::hooks::{self, Event};
 use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
-use crate::release::{self, History, Own, OwnerMark};
+use crate::release::{self, History, HookRecord, Own, OwnerMark};
 use crate::values::Values;
 use crate::watches::{Crds, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, Wishes};
@@ -65,7 +66,8 @@ impl Identity {
         }
     }
 
-    pub fn target<'a>(&'a self, chart: &'a str) -> Target<'a> {
+    /// `hooks` are those of the revision.
+    pub fn target<'a>(&'a self, chart: &'a str, hooks: &[HookRecord]) -> Target<'a> {
         Target {
             release: &self.release,
             namespace: &self.namespace,
@@ -73,6 +75,7 @@ impl Identity {
             owner: &self.owner,
             allow_empty: self.allow_empty,
             crds: self.crds,
+            may_own: !hooks::has(Event::PreDelete, hooks),
         }
     }
 

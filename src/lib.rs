@@ -26,6 +26,7 @@
 //! | [`preflight`] | asking the API server about everything before the first write |
 //! | [`apply`] | doing it |
 //! | [`drift`] | has somebody changed an object since, and what others may decide |
+//! | [`hooks`] | what a chart runs at events of a release's life |
 //! | [`prune`] | removing what is provably ours and no longer wanted |
 //! | [`uninstall`] | removing all of a release |
 //! | [`release`] | Helm's record of it |
@@ -69,6 +70,7 @@ pub mod discovery;
 pub mod drift;
 pub mod error;
 pub mod health;
+pub mod hooks;
 pub mod identity;
 pub mod listeners;
 pub mod manifest;

@@ -4,14 +4,15 @@
 
 pub mod order;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::chart::notes;
 use crate::error::Category;
 use crate::object::{Object, ObjectError};
 use crate::yaml::{self, YamlError};
 
-const HOOK: &str = "helm.sh/hook";
+/// Makes an object a hook.
+pub const HOOK: &str = "helm.sh/hook";
 
 /// What a chart rendered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,18 +33,11 @@ pub struct Rendered {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hook {
     pub object: Object,
-    /// As in the annotation, in lower case: `pre-install`, `test`.
+    /// In Helm's words: `pre-install`, `test`.
     pub events: Vec<String>,
     /// The chart's file, and the text in it.
     pub file: String,
     pub text: String,
-}
-
-impl Hook {
-    /// Whether it takes part in install, upgrade, rollback or delete, and not only in `helm test`.
-    pub fn is_lifecycle(&self) -> bool {
-        self.events.iter().any(|event| !matches!(event.as_str(), "test" | "test-success"))
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -73,10 +67,15 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
             continue;
         }
         let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
+        let of_list = list_hook(&value);
         let mut is_ordinary = false;
-        for item in flatten(value) {
+        for mut item in flatten(value) {
+            let text = match &of_list {
+                None => Some(document.trim_matches('\n').to_owned()),
+                Some(annotations) => inherit(&mut item, annotations),
+            };
             let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;
-            is_ordinary |= sort_in(&mut rendered, object, &file, document);
+            is_ordinary |= sort_in(&mut rendered, object, &file, text);
         }
         if is_ordinary {
             rendered.manifest.push_str(&format!("---\n{}\n", document.trim_matches('\n')));
@@ -86,18 +85,43 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
     Ok(rendered)
 }
 
-/// Puts an object where it belongs; true for an ordinary one.
-fn sort_in(rendered: &mut Rendered, object: Object, file: &str, document: &str) -> bool {
+/// The hook annotations of a list, if the document is one. Helm looks at documents: what the items of a list say about hooks
+/// means nothing to it, and a list that is a hook is one as a whole.
+fn list_hook(document: &Value) -> Option<Map<String, Value>> {
+    if !is_list(document) {
+        return None;
+    }
+    let annotations = document.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
+    Some(
+        annotations.filter(|(key, _)| key.starts_with(HOOK)).map(|(key, value)| (key.clone(), value.clone())).collect(),
+    )
+}
+
+/// Has an item say what its list says about hooks, and tells the text that says so. None where the list is no hook.
+fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> Option<String> {
+    if !annotations.contains_key(HOOK) {
+        return None;
+    }
+    let own = &mut item["metadata"]["annotations"];
+    if !own.is_object() {
+        *own = Value::Object(Map::new());
+    }
+    for (key, value) in annotations {
+        own[key] = value.clone();
+    }
+    Some(item.to_string())
+}
+
+/// Puts an object where it belongs; true for an ordinary one. `text` is what a hook's record holds, if it may be one.
+fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<String>) -> bool {
     if is_crd_file(file) {
         rendered.crds.push(object);
-    } else if let Some(events) = object.annotation(HOOK) {
-        let events = events.split(',').map(|event| event.trim().to_ascii_lowercase()).collect();
-        rendered.hooks.push(Hook {
-            object,
-            events,
-            file: file.to_owned(),
-            text: document.trim_matches('\n').to_owned(),
+    } else if let (Some(events), Some(text)) = (object.annotation(HOOK), text) {
+        let events = events.split(',').map(|event| match event.trim().to_ascii_lowercase().as_str() {
+            "test-success" => "test".to_owned(),
+            event => event.to_owned(),
         });
+        rendered.hooks.push(Hook { events: events.collect(), object, file: file.to_owned(), text });
     } else {
         rendered.objects.push(object);
         return true;
@@ -147,18 +171,18 @@ fn is_crd_file(file: &str) -> bool {
 /// An empty document is nothing; a `List` is its items. In a `ConfigMapList`, an item may leave out what it is.
 fn flatten(value: Value) -> Vec<Value> {
     let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let of_list = text("kind").and_then(|kind| kind.strip_suffix("List").map(str::to_owned));
-    let api_version = text("apiVersion");
-    match (value, of_list) {
-        (Value::Null, _) => vec![],
-        (Value::Object(mut map), Some(kind))
-            if map.get("items").is_some_and(|items| items.is_array() || items.is_null()) =>
-        {
-            let items = map.remove("items");
-            let items = items.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
-            items.flat_map(|item| flatten(typed(item, api_version.as_deref(), &kind))).collect()
-        }
-        (other, _) => vec![other],
+    let (api_version, kind) = (text("apiVersion"), text("kind").unwrap_or_default());
+    let is_list = is_list(&value);
+    match value {
+        Value::Null => vec![],
+        Value::Object(mut map) if is_list => match map.remove("items") {
+            Some(Value::Array(items)) => {
+                let item_kind = kind.strip_suffix("List").unwrap_or_default();
+                items.into_iter().flat_map(|item| flatten(typed(item, api_version.as_deref(), item_kind))).collect()
+            }
+            _ => vec![],
+        },
+        other => vec![other],
     }
 }
 
@@ -171,6 +195,11 @@ fn typed(mut item: Value, api_version: Option<&str>, kind: &str) -> Value {
         map.insert("kind".to_owned(), kind.into());
     }
     item
+}
+
+fn is_list(value: &Value) -> bool {
+    let is_named_so = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
+    is_named_so && value.get("items").is_some_and(|items| items.is_array() || items.is_null())
 }
 
 #[cfg(test)]
@@ -225,6 +254,22 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
         assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
         assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
+    }
+
+    #[test]
+    fn a_list_is_a_hook_as_a_whole_or_not_at_all() {
+        let list = |annotations: &str| {
+            format!(
+                "---\n# Source: app/templates/all.yaml\napiVersion: v1\nkind: List\nmetadata: {{annotations: {{{annotations}}}}}\nitems:\n- {{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, annotations: {{helm.sh/hook: test}}}}}}\n- {{apiVersion: v1, kind: Secret, metadata: {{name: b}}}}\n"
+            )
+        };
+        let ordinary = read(&list("")).unwrap();
+        assert_eq!(names(&ordinary.objects), ["Secret/b", "ConfigMap/a"]);
+        let hooks = read(&list("helm.sh/hook: pre-install, helm.sh/hook-weight: '3'")).unwrap().hooks;
+        assert_eq!(hooks.iter().map(|hook| hook.object.name()).collect::<Vec<_>>(), ["a", "b"]);
+        let again = read(&hooks[1].text).unwrap().hooks;
+        assert_eq!(again[0].events, ["pre-install"], "a record of it can be read again");
+        assert_eq!(again[0].object.annotation("helm.sh/hook-weight"), Some("3"));
     }
 
     #[test]

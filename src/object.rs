@@ -182,15 +182,17 @@ impl Object {
         self.metadata().insert("ownerReferences".into(), json!([owner]));
     }
 
-    /// What kube's client creates: name, namespace, labels and annotations, and everything outside of the metadata.
+    /// What kube's client creates: name, namespace, labels, annotations, finalizers and owners, and everything outside of the
+    /// metadata.
     pub fn to_dynamic(&self) -> DynamicObject {
         let types = TypeMeta { api_version: self.api_version().to_owned(), kind: self.kind().to_owned() };
-        let text_map = |name: &str| serde_json::from_value(self.0["metadata"][name].clone()).unwrap_or_default();
         let metadata = ObjectMeta {
             name: Some(self.name().to_owned()),
             namespace: self.namespace().map(str::to_owned),
-            labels: text_map("labels"),
-            annotations: text_map("annotations"),
+            labels: self.part("labels"),
+            annotations: self.part("annotations"),
+            finalizers: self.part("finalizers"),
+            owner_references: self.part("ownerReferences"),
             ..Default::default()
         };
         let mut data = self.0.clone();
@@ -200,6 +202,11 @@ impl Object {
             }
         }
         DynamicObject { types: Some(types), metadata, data }
+    }
+
+    /// A part of the metadata, if it is as Kubernetes has it.
+    fn part<T: Default + serde::de::DeserializeOwned>(&self, name: &str) -> T {
+        serde_json::from_value(self.0["metadata"][name].clone()).unwrap_or_default()
     }
 
     fn text(&self, pointer: &str) -> &str {

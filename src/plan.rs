@@ -49,6 +49,9 @@ pub struct Target<'a> {
     pub allow_empty: bool,
     /// What becomes of the contents of crds/.
     pub crds: Crds,
+    /// Whether objects are tied to the custom resource by owner references, where those are possible. Where hooks have to run
+    /// before the objects go, they are not: foreground deletion would not wait for the hooks.
+    pub may_own: bool,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -107,6 +110,8 @@ pub struct Plan {
     pub apply: Vec<Planned>,
     /// What an earlier revision had and this one has not.
     pub prune: Vec<Applied>,
+    /// Names of objects that hooks make before the others are applied.
+    pub hooked: Vec<String>,
 }
 
 impl Plan {
@@ -250,7 +255,7 @@ fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
     object.set_label(CHART_LABEL, target.chart);
     let owner = target.owner;
     object.set_label(applyset::PART_OF, &applyset::id(owner));
-    if can_own(owner, &object, kind) {
+    if target.may_own && can_own(owner, &object, kind) {
         object.set_owner(&owner_reference(owner));
     } else {
         object.set_annotation(PRIMARY_RESOURCE, &place_of(owner));

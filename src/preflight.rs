@@ -269,7 +269,7 @@ fn brought(plan: &Plan) -> HashSet<String> {
         "IngressClass",
     ];
     let needed = plan.apply.iter().filter(|planned| NEEDED.contains(&planned.object.kind()));
-    needed.map(|planned| planned.object.name().to_owned()).collect()
+    needed.map(|planned| planned.object.name().to_owned()).chain(plan.hooked.iter().cloned()).collect()
 }
 
 /// Whether a name stands in a message as a whole word.

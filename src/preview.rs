@@ -24,13 +24,14 @@ use crate::course::{self, Course, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
+use crate::hooks;
 use crate::identity::Identity;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
 use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::reconcile::{Taken, is_same_input};
-use crate::release::{Applied, History, Own, Release, Revisions, Store, StoreError};
+use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
 use crate::render::{self, Helm, RenderError};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
@@ -56,6 +57,8 @@ pub struct Preview {
     pub manner: Manner,
     /// The name of the chart that the plan is made from.
     pub chart: String,
+    /// The hooks of the revision.
+    pub hooks: Vec<HookRecord>,
     /// What is in the cluster by an earlier revision.
     pub before: Vec<Applied>,
     pub plan: Plan,
@@ -127,8 +130,8 @@ impl Preview {
             after_taking(taking, own, is_observed, &history, &situation, is_same(&history, &values, scene))
         })?;
         let drafter = Drafter { identity: &identity, history: &history, values: &values, scene };
-        let (plan, chart, before, manner) = drafter.planned(route).await?;
-        Ok(Preview { identity, history, course, manner, chart, before, plan })
+        let Drafted { plan, chart, hooks, before, manner } = drafter.planned(route).await?;
+        Ok(Preview { identity, history, course, manner, chart, hooks, before, plan })
     }
 
     /// The revision that stays although the spec says something else.
@@ -139,7 +142,7 @@ impl Preview {
     }
 
     pub fn target(&self) -> Target<'_> {
-        self.identity.target(&self.chart)
+        self.identity.target(&self.chart, &self.hooks)
     }
 }
 
@@ -171,12 +174,20 @@ struct Drafter<'a> {
     scene: &'a Scene<'a>,
 }
 
+/// A plan, what it is made from, what was there before, and how it is brought in.
+struct Drafted {
+    plan: Plan,
+    chart: String,
+    hooks: Vec<HookRecord>,
+    before: Vec<Applied>,
+    manner: Manner,
+}
+
 impl Drafter<'_> {
-    /// The plan, the name of its chart, what was there before, and how it is brought in.
-    async fn planned(&self, route: Route<'_>) -> Result<(Plan, String, Vec<Applied>, Manner), PreviewError> {
+    async fn planned(&self, route: Route<'_>) -> Result<Drafted, PreviewError> {
         if let Route::Record(record, manner) = route {
-            let chart = record.chart_name().to_owned();
-            match self.plan(manifest::read(&record.manifest)?, &chart).await {
+            let (chart, hooks) = (record.chart_name().to_owned(), record.hooks.clone());
+            match self.plan(manifest::read(&record.manifest)?, &chart, &hooks).await {
                 // A record has no crds/: if one of those went, only a render brings it back.
                 Err(PreviewError::Plan(PlanError::UnknownKind { .. })) => {}
                 Err(error) => return Err(error),
@@ -184,21 +195,27 @@ impl Drafter<'_> {
                     if !matches!(manner, Manner::Rollout { .. }) {
                         plan.prune.clear();
                     }
-                    return Ok((plan, chart, before, manner));
+                    return Ok(Drafted { plan, chart, hooks, before, manner });
                 }
             }
         }
         let chart = self.scene.watch.chart.name.clone();
         let rendered = self.render().await?;
-        let (plan, before) = self.plan(rendered, &chart).await?;
-        Ok((plan, chart, before, Manner::Rollout { is_lenient: false }))
+        let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
+        let (plan, before) = self.plan(rendered, &chart, &hooks).await?;
+        Ok(Drafted { plan, chart, hooks, before, manner: Manner::Rollout { is_lenient: false } })
     }
 
-    async fn plan(&self, rendered: Rendered, chart: &str) -> Result<(Plan, Vec<Applied>), PreviewError> {
+    async fn plan(
+        &self,
+        rendered: Rendered,
+        chart: &str,
+        hooks: &[HookRecord],
+    ) -> Result<(Plan, Vec<Applied>), PreviewError> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.scene.kinds.kinds_with(&wanted).await?;
         let before = plan::before(self.history, &self.identity.namespace, &kinds);
-        Ok((plan::plan(rendered, &before, &self.identity.target(chart), &kinds)?, before))
+        Ok((plan::plan(rendered, &before, &self.identity.target(chart, hooks), &kinds)?, before))
     }
 
     async fn render(&self) -> Result<Rendered, PreviewError> {
@@ -209,7 +226,7 @@ impl Drafter<'_> {
             namespace: &self.identity.namespace,
             values: self.values,
             capabilities: &kinds.capabilities,
-            is_upgrade: self.history.was_deployed(),
+            is_upgrade: self.history.stood_before(self.history.next_revision()),
             revision: self.identity.next_revision(self.history),
             is_patient: false,
         };

@@ -16,6 +16,7 @@ mod failing;
 mod fights;
 mod heal;
 mod holds;
+mod hooking;
 mod memory;
 mod others;
 mod recording;
@@ -31,7 +32,7 @@ use std::time::Duration;
 use crate::course::{self, Course};
 use crate::custom_resource::CustomResource;
 use crate::error::{Category, Retry};
-use crate::manifest::{self, Rendered};
+use crate::manifest;
 use crate::plan::PlanError;
 use crate::queue::{Turn, Urgency};
 use crate::release::{History, Hold, Own, Release, Revisions, Status, Summary};
@@ -117,6 +118,10 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     match result {
         Err(ReconcileError::Moment) => return Ok(Next::Look(LOOK_AGAIN)),
         Err(ReconcileError::TooEarly(left)) => return Ok(Next::Pause(left)),
+        Err(ReconcileError::AtHook(waiting)) => {
+            subject.write_at_hook(&waiting.to_string()).await?;
+            return Ok(Next::Look(waiting.look));
+        }
         _ => {}
     }
     if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
@@ -181,6 +186,10 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
     let wish = subject.wish()?;
     let owner = subject.owner_mark();
     let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
+    if let Some(latest) = known.latest().filter(|latest| course != Course::Resume && subject.is_at_hook(latest)) {
+        // What is newer goes ahead of the next hook, and not of one that runs.
+        Box::pin(subject.see_hook_end(latest.revision)).await?;
+    }
     if let (Course::Keep, Some(latest)) = (&course, known.latest())
         && known.leftovers().is_empty()
         && !subject.has_stale_request(latest.own.as_ref())
@@ -404,10 +413,4 @@ async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Stan
     };
     let held = own.as_ref().and_then(|own| own.hold.clone());
     Ok(Standing { revision: deployed.revision, own, record, held })
-}
-
-/// Whether a render has something that this version does not do.
-fn lifecycle_hooks(rendered: &Rendered) -> Vec<String> {
-    let hooks = rendered.hooks.iter().filter(|hook| hook.is_lifecycle());
-    hooks.map(|hook| format!("{} ({})", hook.object.id(), hook.events.join(", "))).collect()
 }

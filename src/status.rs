@@ -191,6 +191,22 @@ pub fn leaving(old: Option<&Value>, generation: i64, message: &str, now: &str) -
     status
 }
 
+/// The status while a hook runs. What was deployed before it, and its objects, are as they were.
+pub fn at_hook(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
+    const REASON: &str = "RunningHooks";
+    let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now };
+    conditions.set("Initialized", true, "", "");
+    set_failure(&mut conditions, None);
+    conditions.set("Ready", false, REASON, message);
+    conditions.set("Reconciling", true, REASON, message);
+    conditions.set("Stalled", false, "", "");
+    status["conditions"] = Value::Array(conditions.list);
+    status["observedGeneration"] = json!(generation);
+    status
+}
+
 fn set_failure(conditions: &mut Conditions<'_>, failure: Option<&Failure>) {
     match failure {
         None => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::applyset;
 use crate::drift::Hash;
+use crate::hooks::{self, Event};
 use crate::watches::{OnFailure, Watch, duration};
 
 pub const MAX_HISTORY: &str = "chartwright.dev/max-history";
@@ -22,6 +23,10 @@ pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
 /// operator-sdk's, as is the next.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 pub const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
+pub const INSTALL_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/install-disable-hooks";
+pub const UPGRADE_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/upgrade-disable-hooks";
+pub const ROLLBACK_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/rollback-disable-hooks";
+pub const UNINSTALL_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/uninstall-disable-hooks";
 
 /// What holds for one custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,8 +48,33 @@ pub struct Wishes {
     /// Whether the custom resource stays until all its objects are gone.
     pub uninstall_wait: bool,
     pub deletion: Deletion,
+    pub hooks: HookWishes,
     /// A sentence for each annotation that cannot be read.
     pub problems: Vec<String>,
+}
+
+/// What is said about the chart's hooks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookWishes {
+    /// How long each may take, where it says nothing itself.
+    pub timeout: Option<Duration>,
+    pub without_install: bool,
+    pub without_upgrade: bool,
+    pub without_rollback: bool,
+    pub without_uninstall: bool,
+}
+
+impl HookWishes {
+    /// Whether the hooks of an event are to be run.
+    pub fn run_at(&self, event: Event) -> bool {
+        !match event {
+            Event::PreInstall | Event::PostInstall => self.without_install,
+            Event::PreUpgrade | Event::PostUpgrade => self.without_upgrade,
+            Event::PreRollback | Event::PostRollback => self.without_rollback,
+            Event::PreDelete | Event::PostDelete => self.without_uninstall,
+            Event::Test => false,
+        }
+    }
 }
 
 /// Which revision is wanted.
@@ -91,6 +121,7 @@ impl Wishes {
             replace: reader.is_asked(UPGRADE_FORCE),
             uninstall_wait: reader.is_asked(UNINSTALL_WAIT),
             deletion: reader.deletion(),
+            hooks: reader.hooks(),
             problems: reader.problems,
         }
     }
@@ -142,6 +173,22 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
             Read::Absent => RollbackTo::Unset,
             Read::Good(wish) => wish,
             Read::Bad(text) => RollbackTo::Wrong(text.to_owned()),
+        }
+    }
+
+    fn hooks(&mut self) -> HookWishes {
+        let instead = "hooks have five minutes";
+        let parse = |text: &str| duration::parse(text).ok().filter(|limit| !limit.is_zero());
+        let timeout = match self.read(hooks::TIMEOUT, "a duration such as `10m`", instead, parse) {
+            Read::Good(timeout) => Some(timeout),
+            Read::Absent | Read::Bad(_) => None,
+        };
+        HookWishes {
+            timeout,
+            without_install: self.is_asked(INSTALL_DISABLE_HOOKS),
+            without_upgrade: self.is_asked(UPGRADE_DISABLE_HOOKS),
+            without_rollback: self.is_asked(ROLLBACK_DISABLE_HOOKS),
+            without_uninstall: self.is_asked(UNINSTALL_DISABLE_HOOKS),
         }
     }
 
@@ -234,6 +281,7 @@ mod tests {
             replace: false,
             uninstall_wait: false,
             deletion: Deletion::Uninstall,
+            hooks: HookWishes::default(),
             problems: vec![],
         };
         assert_eq!(wishes(&[]), expected);
@@ -252,6 +300,13 @@ mod tests {
             replace: true,
             uninstall_wait: true,
             deletion: Deletion::Orphan,
+            hooks: HookWishes {
+                timeout: Some(Duration::from_secs(7)),
+                without_install: true,
+                without_upgrade: true,
+                without_rollback: true,
+                without_uninstall: true,
+            },
             problems: vec![],
         };
         let annotations = [
@@ -264,6 +319,11 @@ mod tests {
             ("helm.sdk.operatorframework.io/upgrade-force", "T"),
             ("helm.sdk.operatorframework.io/uninstall-wait", "1"),
             ("chartwright.dev/deletion-policy", "orphan"),
+            ("chartwright.dev/hook-timeout", "7s"),
+            ("helm.sdk.operatorframework.io/install-disable-hooks", "true"),
+            ("helm.sdk.operatorframework.io/upgrade-disable-hooks", "true"),
+            ("helm.sdk.operatorframework.io/rollback-disable-hooks", "true"),
+            ("helm.sdk.operatorframework.io/uninstall-disable-hooks", "true"),
         ];
         assert_eq!(wishes(&annotations), expected);
     }

@@ -11,6 +11,7 @@
 pub mod command_line;
 mod crd;
 pub mod gate;
+pub mod jobs;
 pub mod life;
 mod operator;
 mod policy;

@@ -30,7 +30,7 @@ mod every_chart_lives_and_dies;
 mod helm_renders_what_a_person_expects;
 mod helm_sees_our_releases;
 mod helm_works_on_what_we_deploy;
-mod hooks_are_never_ordinary_objects;
+mod hooks_run_as_helm_runs_them;
 mod nobody_elses_objects_are_taken;
 mod prune_removes_only_what_is_ours;
 mod the_benchmark_counts;

@@ -108,6 +108,7 @@ impl Scene {
             owner: &self.owner,
             allow_empty: false,
             crds: Crds::Create,
+            may_own: true,
         };
         let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
         plan(Rendered { objects, ..Default::default() }, &[], &target, &self.kinds).unwrap().apply

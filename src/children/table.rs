@@ -42,10 +42,10 @@ impl Seen {
         self.health.as_deref().cloned().unwrap_or_else(exists)
     }
 
-    /// Whether somebody should look: another object, another mark, another health.
+    /// Whether somebody should look: another object, another mark, another health, an end.
     fn is_news(&self, before: &Seen) -> bool {
         let health = |seen: &Seen| seen.health.as_ref().map(|health| (health.state, health.reason.clone()));
-        (&self.uid, &self.mark) != (&before.uid, &before.mark) || health(self) != health(before)
+        (&self.uid, &self.mark, self.life) != (&before.uid, &before.mark, before.life) || health(self) != health(before)
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::hooking::Waiting;
 use crate::apply::ApplyError;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
+use crate::hooks::run::HookError;
 use crate::manifest::ManifestError;
 use crate::object::ObjectId;
 use crate::plan::PlanError;
@@ -76,6 +78,11 @@ pub enum ReconcileError {
     /// What failed a moment ago is not tried again yet. It was told.
     #[error("it is not time to try again")]
     TooEarly(Duration),
+    #[error(transparent)]
+    Hook(#[from] HookError),
+    /// A hook runs. It is told as what is under way, and not as a failure.
+    #[error(transparent)]
+    AtHook(Box<Waiting>),
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
@@ -102,7 +109,11 @@ impl ReconcileError {
             ReconcileError::GaveUp(_) => Category::RetriesExhausted,
             ReconcileError::RecordLost { .. } => Category::RecordLost,
             ReconcileError::Annotation(_) => Category::InvalidAnnotation,
-            ReconcileError::Interrupted | ReconcileError::Moment | ReconcileError::TooEarly(_) => Category::Waiting,
+            ReconcileError::Interrupted
+            | ReconcileError::Moment
+            | ReconcileError::TooEarly(_)
+            | ReconcileError::AtHook(_) => Category::Waiting,
+            ReconcileError::Hook(error) => error.category(),
             ReconcileError::Again(failure) => failure.category,
         }
     }

@@ -38,7 +38,7 @@ impl Subject<'_> {
             return Ok(own.clone());
         }
         let release = self.still_standing(revision).await?;
-        let target = self.target(release.chart_name());
+        let target = self.target(release.chart_name(), &release.hooks);
         let plan = self.plan_again(&release, own, &drifted, &target).await?;
         let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
         let (progress, error) = self.repair_all(plan, &drifted, &target).await;

@@ -91,6 +91,23 @@ impl Subject<'_> {
         Err(error)
     }
 
+    /// Writes down that everything is applied, and only hooks are still to come: nothing is applied twice after a wait.
+    pub(super) async fn record_applied(
+        &self,
+        pending: &Release,
+        progress: &Progress,
+        pruned: &Pruned,
+    ) -> Result<Release, ReconcileError> {
+        let mut applied = pending.clone();
+        if let Some(own) = &mut applied.own {
+            let answered: Vec<Applied> = progress.all().cloned().collect();
+            fill_in(&mut own.objects, &answered);
+            own.kept = pruned.kept.clone();
+            own.is_applied = true;
+        }
+        Ok(self.store.update(&applied).await?)
+    }
+
     pub(super) async fn record_deployed(
         &self,
         pending: &Release,
@@ -106,6 +123,7 @@ impl Subject<'_> {
             fill_in(&mut own.objects, &applied);
             own.kept = pruned.kept.clone();
             own.trouble = None;
+            (own.hooks, own.is_applied) = (vec![], false);
             own.applied_at = self.wishes.progress_deadline.map(|_| now.as_second());
         }
         // While the record is pending, a crash has this done again.
@@ -149,10 +167,11 @@ impl Subject<'_> {
     }
 }
 
-fn pending_status(pending: &Release, history: &History) -> Status {
+/// What a revision that is on its way is called.
+pub(super) fn pending_status(pending: &Release, history: &History) -> Status {
     match &pending.own {
         Some(own) if own.hold.is_some() => Status::PendingRollback,
-        _ if history.was_deployed() => Status::PendingUpgrade,
+        _ if history.stood_before(pending.revision) => Status::PendingUpgrade,
         _ => Status::PendingInstall,
     }
 }
@@ -162,7 +181,7 @@ fn done(pending: &Release, history: &History) -> String {
     let hold = pending.own.as_ref().and_then(|own| own.hold.as_ref());
     match hold.and_then(|hold| hold.to) {
         Some(to) => format!("Rollback to {to}"),
-        None if history.was_deployed() => UPGRADED.to_owned(),
+        None if history.stood_before(pending.revision) => UPGRADED.to_owned(),
         None => INSTALLED.to_owned(),
     }
 }

@@ -168,6 +168,12 @@ impl Subject<'_> {
         self.write(|old, now| status::leaving(old, generation, message, now)).await
     }
 
+    /// While a hook runs.
+    pub async fn write_at_hook(&self, message: &str) -> Result<(), ReconcileError> {
+        let generation = self.cr.metadata.generation.unwrap_or_default();
+        self.write(|old, now| status::at_hook(old, generation, message, now)).await
+    }
+
     async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
         let old = self.status();
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -5,14 +5,16 @@ use std::collections::HashMap;
 use k8s_openapi::jiff::Timestamp;
 
 use super::holds::held_sentence;
-use super::recording::INSTALLED;
+use super::hooking::{self, Halt};
+use super::recording::{INSTALLED, pending_status};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
 use crate::applyset::Contents;
 use crate::children::Look;
 use crate::discovery::Kinds;
-use crate::manifest::{self, Hook, Rendered};
+use crate::hooks;
+use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::plan::{self, Plan};
 use crate::preflight::{Allowed, Preflight, preflight};
@@ -24,7 +26,7 @@ impl Subject<'_> {
     /// The record of the revision that is about to be made.
     pub(super) fn draft(&self, wish: &Wish, rendered: &Rendered, history: &History) -> Release {
         let now = Timestamp::now();
-        let upgrade = history.was_deployed();
+        let upgrade = history.stood_before(history.next_revision());
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
@@ -34,7 +36,7 @@ impl Subject<'_> {
             defaults: wish.chart.defaults(),
             config: wish.values.json().clone(),
             manifest: rendered.manifest.clone(),
-            hooks: rendered.hooks.iter().map(hook_record).collect(),
+            hooks: rendered.hooks.iter().map(hooks::recorded).collect(),
             notes: rendered.notes.clone(),
             description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
@@ -59,6 +61,7 @@ impl Subject<'_> {
             description: if is_rollback { "Preparing rollback" } else { "Preparing upgrade" }.to_owned(),
             first_deployed: history.iter().next().map_or(old.first_deployed, |first| first.first_deployed),
             last_deployed: Timestamp::now(),
+            hooks: old.hooks.iter().map(|hook| HookRecord { last_run: Default::default(), ..hook.clone() }).collect(),
             own: Some(own),
             stored: Stored::default(),
             ..old.clone()
@@ -69,7 +72,8 @@ impl Subject<'_> {
     /// Brings a revision into the cluster: nothing is written before everything was asked about, and nothing is pruned
     /// unless everything was applied.
     ///
-    /// A failure is recorded, if the revision is: one that is pending must not stay so for ever.
+    /// A failure is recorded, if the revision is: one that is pending must not stay so for ever. A hook that runs is no
+    /// failure; the next turn goes on from it.
     pub(super) async fn roll_out(
         &self,
         draft: Release,
@@ -78,6 +82,7 @@ impl Subject<'_> {
     ) -> Result<Release, ReconcileError> {
         let recorded = history.get(draft.revision).cloned();
         match self.bring_in(draft, rendered, history).await {
+            Err(Attempt { error: error @ ReconcileError::AtHook(_), .. }) => Err(error),
             Err(Attempt { error, pending, applied }) => {
                 // What ends by itself says nothing about a revision of which nothing was applied.
                 match pending.or_else(|| recorded.filter(|_| error.category().counts_as_failure())) {
@@ -90,11 +95,18 @@ impl Subject<'_> {
     }
 
     async fn bring_in(&self, draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
+        if draft.own.as_ref().is_some_and(|own| own.is_applied) {
+            return self.finish(draft, Progress::default(), None, history).await;
+        }
+        let (draft, history) = self.go_on_with_hooks(draft, history).await?;
+        let history = &history;
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let before = plan::before(history, &self.namespace, &kinds);
-        let target = self.target(draft.chart_name());
+        let (first, last) = hooking::events(&draft);
+        let target = self.target(draft.chart_name(), &draft.hooks);
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
+        plan.hooked = hooks::at(first, &draft.hooks).into_iter().map(|hook| draft.hooks[hook].name.clone()).collect();
         self.settle(&mut plan, history, &kinds);
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         self.leave_to_others(&mut plan, &before).await?;
@@ -107,17 +119,49 @@ impl Subject<'_> {
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
         self.mark_parent(&wider).await?;
-        let pending = self.record_pending(draft.clone(), &plan, &before, history).await?;
+        let pending = self.record_pending(draft, &plan, &before, history).await?;
+        let pending = self.run_hooks(first, pending).await?;
         let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
         if self.context.watch.watch_dependents {
             // All kinds are there now, those of the release's own CRDs too.
             self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
         }
-        let release = self.record_deployed(&pending, progress, pruned, history).await?;
-        if wider != contents {
-            self.mark_parent(&contents).await?;
+        let pending = match self.has_hooks(last, &pending) {
+            true => self.record_applied(&pending, &progress, &pruned).await?,
+            false => pending,
+        };
+        self.finish(pending, progress, Some(pruned), history).await
+    }
+
+    /// Hooks that were begun before are seen to their end before anything is asked or written.
+    async fn go_on_with_hooks(&self, mut draft: Release, history: &History) -> Result<(Release, History), Attempt> {
+        let has_begun = draft.own.as_ref().is_some_and(|own| !own.hooks.is_empty());
+        if has_begun && history.get(draft.revision).is_some() {
+            draft.status = pending_status(&draft, history);
+            draft = self.run_hooks(hooking::events(&draft).0, draft).await?;
+            return Ok((draft.clone(), history.clone().with(draft)));
         }
-        self.announce(&release, &plan).await;
+        Ok((draft, history.clone()))
+    }
+
+    /// What is left when all is applied: the hooks that come after, and the record. `pruned` is None where an earlier turn did it.
+    async fn finish(
+        &self,
+        mut pending: Release,
+        progress: Progress,
+        pruned: Option<Pruned>,
+        history: &History,
+    ) -> Result<Release, Attempt> {
+        pending.status = pending_status(&pending, history);
+        let pending = self.run_hooks(hooking::events(&pending).1, pending).await?;
+        let kept =
+            || Pruned { kept: pending.own.iter().flat_map(|own| own.kept.clone()).collect(), ..Pruned::default() };
+        let pruned = pruned.unwrap_or_else(kept);
+        let release = self.record_deployed(&pending, progress, pruned, history).await?;
+        if let Some(own) = &release.own {
+            self.narrow_contents(own).await?;
+        }
+        self.announce(&release).await;
         Ok(release)
     }
 
@@ -156,7 +200,7 @@ impl Subject<'_> {
         let is_marked = |own: &&Own| self.context.watch.watch_dependents && own.owner.uid == self.owner.uid;
         let Some(own) = latest.own.as_ref().filter(is_marked) else { return };
         // A manifest that cannot be read any more settles nothing.
-        let target = self.target(latest.chart_name());
+        let target = self.target(latest.chart_name(), &latest.hooks);
         let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, &target, kinds))
         else {
             return;
@@ -243,14 +287,14 @@ impl Subject<'_> {
         Ok(prune(&objects, &rules, &kinds, &self.calls).await?)
     }
 
-    async fn announce(&self, release: &Release, plan: &Plan) {
+    async fn announce(&self, release: &Release) {
         // operator-sdk's words: whoever wonders why a value of the spec has no effect finds them.
         for (key, value) in self.context.watch.overrides.iter() {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let message = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
             self.warn("OverrideValuesInUse", &message).await;
         }
-        let objects = plan.apply.len();
+        let objects = release.own.as_ref().map_or(0, |own| own.objects.len());
         let (revision, kind) = (release.revision, &self.owner.gvk.kind);
         tracing::info!(kind, namespace = self.namespace, name = self.owner.name, revision, objects, "deployed");
         let hold = release.own.as_ref().and_then(|own| own.hold.as_ref());
@@ -280,31 +324,14 @@ impl<E: Into<ReconcileError>> From<E> for Attempt {
     }
 }
 
+/// What hooks did by then is in the record.
+impl From<Halt> for Attempt {
+    fn from(Halt { error, release }: Halt) -> Self {
+        Attempt { error, pending: Some(*release), applied: vec![] }
+    }
+}
+
 /// Whether what cannot be changed is left as it is.
 fn is_lenient(release: &Release) -> bool {
     release.own.as_ref().is_some_and(|own| own.hold.is_some())
-}
-
-fn hook_record(hook: &Hook) -> HookRecord {
-    let list = |key: &str| -> Vec<String> {
-        let text = hook.object.annotation(key).unwrap_or_default();
-        text.split(',').map(|item| item.trim().to_ascii_lowercase()).filter(|item| !item.is_empty()).collect()
-    };
-    HookRecord {
-        name: hook.object.name().to_owned(),
-        kind: hook.object.kind().to_owned(),
-        path: hook.file.clone(),
-        // helm prints the file by itself.
-        manifest: hook
-            .text
-            .lines()
-            .filter(|line| !line.starts_with("# Source: "))
-            .map(|line| format!("{line}\n"))
-            .collect(),
-        events: hook.events.clone(),
-        weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.trim().parse().ok()).unwrap_or(0),
-        delete_policies: list("helm.sh/hook-delete-policy"),
-        output_log_policies: list("helm.sh/hook-output-log-policy"),
-        ..HookRecord::default()
-    }
 }

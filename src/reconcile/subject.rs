@@ -10,8 +10,8 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
+use super::ReconcileError;
 use super::memory::{Input, Memory, Remembered};
-use super::{ReconcileError, lifecycle_hooks};
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
@@ -196,7 +196,7 @@ impl<'a> Subject<'a> {
 
     /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
     pub fn upgrade_to(&self, history: &History) -> Option<u32> {
-        history.was_deployed().then(|| self.next_revision(history))
+        history.stood_before(history.next_revision()).then(|| self.next_revision(history))
     }
 
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
@@ -215,29 +215,18 @@ impl<'a> Subject<'a> {
             revision: upgrade_to.unwrap_or(1),
             is_patient: self.turn.urgency != Urgency::Edit,
         };
-        let mut rendered = self.run_helm(&request).await?;
-        if let Some(capabilities) = request.capabilities_with(&rendered, self.context.watch.crds) {
-            rendered = self.run_helm(&render::Request { capabilities: &capabilities, ..request }).await?;
-        }
-        self.warn_about(values, &rendered).await;
+        let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
+        let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
+            return Err(ReconcileError::Interrupted);
+        };
+        let text = text?;
+        let rendered = manifest::read(&text)?;
+        self.warn_about(values).await;
         Ok(rendered)
     }
 
-    async fn run_helm(&self, request: &render::Request<'_>) -> Result<Rendered, ReconcileError> {
-        let render = self.context.lanes.run(self.turn, self.context.helm.template(request));
-        match self.turn.interrupt.run_until_cancelled(render).await {
-            Some(Some(text)) => Ok(manifest::read(&text?)?),
-            _ => Err(ReconcileError::Interrupted),
-        }
-    }
-
-    /// What this version does not do, or cannot do exactly. Whoever relies on it has to know.
-    async fn warn_about(&self, values: &Values, rendered: &Rendered) {
-        let hooks = lifecycle_hooks(rendered);
-        if !hooks.is_empty() {
-            let message = format!("This version does not run the chart's hooks: {}", hooks.join("; "));
-            self.warn("HooksNotRun", &message).await;
-        }
+    /// What cannot be done exactly. Whoever relies on it has to know.
+    async fn warn_about(&self, values: &Values) {
         for left_out in values.left_out() {
             self.warn("InexactInteger", &left_out.to_string()).await;
         }

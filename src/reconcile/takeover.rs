@@ -50,7 +50,7 @@ impl Subject<'_> {
         let rendered = manifest::read(&release.manifest)?;
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let target = self.target(release.chart_name());
+        let target = self.target(release.chart_name(), &release.hooks);
         let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();

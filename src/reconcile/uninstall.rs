@@ -9,6 +9,7 @@ use serde_json::json;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Subject};
 use crate::error::Category;
+use crate::hooks::Event;
 use crate::identity::{FINALIZER, OLDER_FINALIZER};
 use crate::plan::members;
 use crate::release::{Applied, History};
@@ -36,6 +37,11 @@ impl Subject<'_> {
                     "uninstalled"
                 );
                 Ok(Next::Rest)
+            }
+            Err(ReconcileError::Moment) => Ok(Next::Look(LOOK_AGAIN)),
+            Err(ReconcileError::AtHook(waiting)) => {
+                self.write_leaving(&capitalised(&waiting.to_string())).await?;
+                Ok(Next::Look(waiting.look))
             }
             Ok(waiting) => {
                 let message = format!("Waiting until all resources are deleted. First: {}", waiting[0]);
@@ -118,6 +124,7 @@ impl Subject<'_> {
             self.warn("NotUninstalled", &format!("The release {} {who}, so its objects stay", self.release)).await;
             return self.leave_to_others_for_good(&history).await;
         }
+        let history = self.run_delete_hooks(Event::PreDelete, history).await?;
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
         let leaving = self.leaving(&kinds, history.latest().is_some_and(|latest| latest.own.is_none()));
@@ -130,6 +137,7 @@ impl Subject<'_> {
                 return Ok(remaining.iter().map(ToString::to_string).collect());
             }
         }
+        let history = self.run_delete_hooks(Event::PostDelete, history).await?;
         for release in history.iter() {
             self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
@@ -189,4 +197,10 @@ impl Subject<'_> {
             patched => patched.map(|_| ()).map_err(ReconcileError::Write),
         }
     }
+}
+
+/// A condition's message is a sentence.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }

@@ -61,13 +61,16 @@ impl History {
         self.iter().rev().find_map(|release| release.belongs_to(owner))
     }
 
-    /// Whether a revision was ever whole since the release was last uninstalled.
-    pub fn was_deployed(&self) -> bool {
+    /// Whether a revision follows one that was whole. After a `helm uninstall` that kept the records, it does not.
+    pub fn stood_before(&self, revision: u32) -> bool {
         let is_late = |own: &Own| own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
-        let is_gone = |release: &&Release| matches!(release.status, Status::Uninstalled | Status::Uninstalling);
-        self.iter().rev().take_while(|release| !is_gone(release)).any(|release| {
-            matches!(release.status, Status::Deployed | Status::Superseded) || release.own.as_ref().is_some_and(is_late)
-        })
+        let before = self.iter().rev().filter(|release| release.revision < revision);
+        let mut tell = before.filter_map(|release| match release.status {
+            Status::Deployed | Status::Superseded => Some(true),
+            Status::Uninstalled => Some(false),
+            _ => release.own.as_ref().is_some_and(is_late).then_some(true),
+        });
+        tell.next().unwrap_or(false)
     }
 
     /// What may be in the cluster by our doing: the objects of the deployed revision and of those after it that did not
@@ -202,6 +205,19 @@ mod tests {
         assert_eq!(history.belongs_to(&owner("web")), Some(true));
         assert_eq!(history.belongs_to(&owner("shop")), Some(false));
         assert_eq!(History::new(vec![foreign]).belongs_to(&owner("web")), None);
+    }
+
+    #[test]
+    fn what_follows_an_uninstall_is_an_install() {
+        let of = |statuses: &[Status]| {
+            let numbered = statuses.iter().zip(1..).map(|(status, number)| revision(number, *status, &[]));
+            let history = History::new(numbered.collect());
+            history.stood_before(history.next_revision())
+        };
+        assert!(!of(&[]) && !of(&[Failed]) && !of(&[PendingInstall]));
+        assert!(of(&[Deployed]) && of(&[Superseded, Failed]) && of(&[Deployed, PendingUpgrade]));
+        assert!(!of(&[Superseded, Uninstalled]) && !of(&[Superseded, Uninstalled, Failed]));
+        assert!(of(&[Superseded, Uninstalled, Deployed]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::gzip::{self, GzipError};
 use crate::applyset;
 use crate::drift::{Hash, Mark};
+use crate::hooks;
 use crate::object::ObjectId;
 
 /// The format that this version writes, and the newest that it reads.
@@ -45,6 +46,12 @@ pub struct Own {
     /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_ready: bool,
+    /// Hooks that were begun, while the revision is on its way or goes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hooks: Vec<hooks::Mark>,
+    /// All objects were applied and pruned, and only hooks are still to come. Written only where there are some.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_applied: bool,
 }
 
 /// The custom resource that the release belongs to.

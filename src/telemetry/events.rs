@@ -68,6 +68,17 @@ impl Events {
         self.send(EventType::Warning, &reference, "BrokenChart", message).await;
     }
 
+    /// Something about a custom resource whose namespace is being deleted: no event can be written in there any more.
+    pub async fn about_namespace(&self, namespace: &str, reason: &str, message: &str) {
+        let reference = ObjectReference {
+            api_version: Some("v1".into()),
+            kind: Some("Namespace".into()),
+            name: Some(namespace.to_owned()),
+            ..Default::default()
+        };
+        self.send(EventType::Warning, &reference, reason, message).await;
+    }
+
     async fn publish(&self, type_: EventType, cr: &CustomResource, context: &Context, reason: &str, message: &str) {
         self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
     }

@@ -1,0 +1,269 @@
+//! A hook's objects in the cluster: made, looked at, removed.
+//!
+//! Every object carries the run that it was made for. So whoever comes after a crash sees whether it was made, and none is made
+//! twice. A Job that the cluster removes by itself when it has ended is held by a finalizer until its end was recorded.
+//!
+//! An object of another owner is never removed, whatever a hook is called. What helm left of an earlier run is: such objects carry
+//! no owner in Helm, only the annotation of a hook.
+
+use kube::core::ObjectMeta;
+use serde_json::{Value, json};
+
+use super::{Event, Life, Policy, TIMEOUT, life};
+use crate::calls::Calls;
+use crate::discovery::Kinds;
+use crate::error::{Category, of_kube};
+use crate::manifest::{self, HOOK, ManifestError};
+use crate::object::ObjectId;
+use crate::ownership::{place_of, type_of};
+use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL};
+use crate::preflight::complaint_about;
+use crate::release::HookRecord;
+
+/// On every object of a hook: the revision, the event and the attempt that it was made for.
+pub const RUN: &str = "chartwright.dev/hook-run";
+/// Keeps a Job that removes itself until its end was recorded.
+const FINALIZER: &str = "chartwright.dev/hook";
+
+#[derive(Debug, thiserror::Error)]
+pub enum HookError {
+    #[error("the {} hook {id} failed: {why}", event.as_str())]
+    Failed { event: Event, id: Box<ObjectId>, why: String },
+    #[error(
+        "the {} hook {id} did not end within {limit} s, which the annotation {TIMEOUT} can change: {why}",
+        event.as_str()
+    )]
+    TooLong { event: Event, id: Box<ObjectId>, limit: u64, why: String },
+    #[error("the hook {id} exists, and the chart does not ask to delete it before it is made (before-hook-creation)")]
+    Exists { id: Box<ObjectId> },
+    #[error(
+        "the hook {id} is to be made anew, but an object of this name exists that is no hook of this release; remove it, or set the annotation chartwright.dev/adopt: \"true\" to have it replaced"
+    )]
+    Taken { id: Box<ObjectId> },
+    #[error("the API server does not know the kind of the hook {id}; install what brings it, or check the chart")]
+    UnknownKind { id: Box<ObjectId> },
+    #[error("the hook {id}: {}", complaint_about(id, error))]
+    Refused { id: Box<ObjectId>, error: kube::Error },
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+}
+
+impl HookError {
+    pub fn category(&self) -> Category {
+        match self {
+            HookError::Failed { .. } | HookError::TooLong { .. } | HookError::Exists { .. } => Category::HookFailed,
+            HookError::Taken { .. } => Category::BelongsToAnother,
+            HookError::UnknownKind { .. } => Category::UnknownKind,
+            HookError::Refused { error, .. } => of_kube(error),
+            HookError::Manifest(error) => error.category(),
+        }
+    }
+}
+
+/// Who runs a hook, and where.
+pub struct Runner<'a> {
+    pub release: &'a str,
+    pub namespace: &'a str,
+    pub owner: &'a Owner,
+    pub kinds: &'a Kinds,
+    pub calls: &'a Calls,
+    /// Whether objects that nobody claims may be replaced.
+    pub adopt: bool,
+}
+
+/// What became of an attempt to make a hook's objects.
+#[derive(Debug, PartialEq)]
+pub enum Begun {
+    Made,
+    /// What an earlier run left is still being deleted.
+    Later(ObjectId),
+}
+
+/// What a hook's objects are doing.
+#[derive(Debug)]
+pub enum Look {
+    /// Not all are there: the run was never begun, or somebody deleted them before they had ended.
+    Absent,
+    Running {
+        id: ObjectId,
+        object: Value,
+    },
+    Succeeded,
+    Failed {
+        id: ObjectId,
+        why: String,
+        object: Value,
+    },
+}
+
+impl Runner<'_> {
+    /// The objects of a hook as they are made for a run.
+    pub fn objects(&self, hook: &HookRecord, run: &str) -> Result<Vec<Planned>, HookError> {
+        let rendered = manifest::read(&hook.manifest)?;
+        rendered.hooks.into_iter().map(|hook| self.planned(hook.object, run)).collect()
+    }
+
+    fn planned(&self, object: crate::object::Object, run: &str) -> Result<Planned, HookError> {
+        let unknown = || HookError::UnknownKind { id: Box::new(object.id()) };
+        let kind = self.kinds.get(&object.gvk()).cloned().ok_or_else(unknown)?;
+        let mut object = object.without_nulls();
+        match kind.namespaced {
+            true if object.namespace().is_none() => object.set_namespace(self.namespace),
+            false => object.clear_namespace(),
+            _ => {}
+        }
+        object.set_label(RELEASE_LABEL, self.release);
+        object.set_annotation(PRIMARY_RESOURCE, &place_of(self.owner));
+        object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(self.owner));
+        object.set_annotation(RUN, run);
+        if object.kind() == "Job" && object.value().pointer("/spec/ttlSecondsAfterFinished").is_some() {
+            object.change(|value| match value.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
+                Some(finalizers) => finalizers.push(FINALIZER.into()),
+                None => value["metadata"]["finalizers"] = json!([FINALIZER]),
+            });
+        }
+        Ok(Planned::new(object, kind, Judged::Wholly))
+    }
+
+    /// Makes the objects of a hook, if they are not there for this run yet.
+    pub async fn begin(&self, hook: &HookRecord, run: &str) -> Result<Begun, HookError> {
+        for planned in &self.objects(hook, run)? {
+            if let Some(going) = self.make(planned, hook, run).await? {
+                return Ok(Begun::Later(going));
+            }
+        }
+        Ok(Begun::Made)
+    }
+
+    /// Makes one object. What is still being deleted in its place is returned.
+    async fn make(&self, planned: &Planned, hook: &HookRecord, run: &str) -> Result<Option<ObjectId>, HookError> {
+        let id = planned.object.id();
+        let refused = |error| HookError::Refused { id: Box::new(id.clone()), error };
+        let live = self.calls.metadata(&planned.kind, &id).await.map_err(refused)?;
+        let made = match live {
+            Some(live) if run_of(&live) == Some(run) => return Ok(None),
+            // Nobody deletes a CRD: its resources would go with it.
+            Some(_) if id.kind == "CustomResourceDefinition" => self.calls.apply(planned).await,
+            Some(live) => {
+                if !Policy::BeforeCreation.deletes(hook) && !is_earlier_attempt(&live, run) {
+                    return Err(HookError::Exists { id: Box::new(id) });
+                }
+                if !self.may_remove(&live) {
+                    return Err(HookError::Taken { id: Box::new(id) });
+                }
+                self.delete(planned, &live).await?;
+                if self.calls.metadata(&planned.kind, &id).await.map_err(refused)?.is_some() {
+                    return Ok(Some(id));
+                }
+                self.calls.create(planned).await
+            }
+            None => self.calls.create(planned).await,
+        };
+        made.map(|_| None).map_err(refused)
+    }
+
+    /// Looks what the objects of a run are doing.
+    pub async fn look(&self, hook: &HookRecord, run: &str) -> Result<Look, HookError> {
+        let mut running = None;
+        for planned in &self.objects(hook, run)? {
+            let id = planned.object.id();
+            let live = self.calls.get(&planned.kind, &id).await;
+            let live = live.map_err(|error| HookError::Refused { id: Box::new(id.clone()), error })?;
+            let Some(live) = live.filter(|live| run_of(&live.metadata) == Some(run)) else {
+                return Ok(Look::Absent);
+            };
+            let object = serde_json::to_value(&live).unwrap_or(Value::Null);
+            match life(&object) {
+                Life::Succeeded => {}
+                Life::Failed(why) => return Ok(Look::Failed { id, why, object }),
+                Life::Running if live.metadata.deletion_timestamp.is_some() => {
+                    self.let_go_of(planned, &live.metadata).await?;
+                    return Ok(Look::Absent);
+                }
+                Life::Running => running = Some(Look::Running { id, object }),
+            }
+        }
+        Ok(running.unwrap_or(Look::Succeeded))
+    }
+
+    /// Takes the finalizer off objects whose end was recorded.
+    pub async fn let_go(&self, hook: &HookRecord, run: &str) -> Result<(), HookError> {
+        for planned in &self.objects(hook, run)? {
+            if !is_held(planned.object.value().pointer("/metadata/finalizers")) {
+                continue;
+            }
+            if let Some(live) = self.live_of(planned, run).await? {
+                self.let_go_of(planned, &live).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the objects of a run.
+    pub async fn remove(&self, hook: &HookRecord, run: &str) -> Result<(), HookError> {
+        for planned in &self.objects(hook, run)? {
+            if let Some(live) = self.live_of(planned, run).await? {
+                self.delete(planned, &live).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn live_of(&self, planned: &Planned, run: &str) -> Result<Option<ObjectMeta>, HookError> {
+        let id = planned.object.id();
+        let live = self.calls.metadata(&planned.kind, &id).await;
+        let live = live.map_err(|error| HookError::Refused { id: Box::new(id), error })?;
+        Ok(live.filter(|live| run_of(live) == Some(run)))
+    }
+
+    async fn delete(&self, planned: &Planned, live: &ObjectMeta) -> Result<(), HookError> {
+        let id = planned.object.id();
+        let uid = live.uid.as_deref().unwrap_or_default();
+        let deleted = self.calls.delete(&planned.kind, &id, uid).await;
+        deleted.map_err(|error| HookError::Refused { id: Box::new(id), error })?;
+        self.let_go_of(planned, live).await
+    }
+
+    async fn let_go_of(&self, planned: &Planned, live: &ObjectMeta) -> Result<(), HookError> {
+        let finalizers = live.finalizers.as_deref().unwrap_or_default();
+        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+            return Ok(());
+        }
+        let rest: Vec<&String> = finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+        // The UID cannot be changed, so this fails where another object took the name.
+        let patch = json!({"metadata": {"uid": live.uid, "finalizers": rest}});
+        let id = planned.object.id();
+        match self.calls.merge(&planned.kind, &id, &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            merged => merged.map_err(|error| HookError::Refused { id: Box::new(id), error }),
+        }
+    }
+
+    /// Whether what stands in the place of a hook is a hook itself: of this release, or as helm leaves them, without an owner.
+    fn may_remove(&self, live: &ObjectMeta) -> bool {
+        let annotation = |key: &str| live.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        let is_controlled = live.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+        match annotation(PRIMARY_RESOURCE) {
+            Some(place) => {
+                place == place_of(self.owner)
+                    && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str())
+                    && annotation(RUN).is_some()
+            }
+            None => !is_controlled && (annotation(HOOK).is_some() || self.adopt),
+        }
+    }
+}
+
+fn is_held(finalizers: Option<&Value>) -> bool {
+    finalizers.and_then(Value::as_array).is_some_and(|all| all.iter().any(|finalizer| finalizer == FINALIZER))
+}
+
+fn run_of(live: &ObjectMeta) -> Option<&str> {
+    live.annotations.as_ref()?.get(RUN).map(String::as_str)
+}
+
+/// Whether an object was made for the same event of the same revision, in a try that failed.
+fn is_earlier_attempt(live: &ObjectMeta, run: &str) -> bool {
+    let event = |run: &str| run.rsplit_once('.').map(|(event, _)| event.to_owned());
+    run_of(live).is_some_and(|old| event(old).is_some() && event(old) == event(run))
+}
