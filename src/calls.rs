@@ -104,6 +104,19 @@ impl Calls {
         Ok(list.into_iter().flat_map(|list| list.items).map(|object| object.metadata).collect())
     }
 
+    /// What the API server says under a path, as it says it; None where there is nothing.
+    pub async fn read(&self, path: &str) -> Result<Option<String>, Error> {
+        let request = http::Request::get(path).body(vec![]).map_err(Error::HttpError)?;
+        absent_if_not_found(self.within(self.client.request_text(request)).await)
+    }
+
+    /// Metadata of some objects of a kind, at most so many.
+    pub async fn some(&self, kind: &Kind, namespace: Option<&str>, most: u32) -> Result<Vec<ObjectMeta>, Error> {
+        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, namespace);
+        let list = absent_if_not_found(self.within(api.list(&ListParams::default().limit(most))).await)?;
+        Ok(list.into_iter().flat_map(|list| list.items).map(|object| object.metadata).collect())
+    }
+
     /// Deletes this very object and no other that took its name. Already gone is as good.
     pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), Error> {
         let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());

@@ -9,8 +9,8 @@
 //! | [`ignore`] | which of them .helmignore leaves out |
 //! | [`archive`] | the files of a packed chart |
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
-//! | [`actions`] | whether templates mention something |
-//! | [`lookup`] | whether templates ask the cluster |
+//! | [`asks`] | whether templates ask the cluster |
+//! | [`brings`] | the kinds in crds/ |
 //! | [`revision`] | the number of a revision, for templates that ask for it |
 //! | [`fingerprint`] | a cheap look whether anything changed |
 //! | [`recorded`] | whether it is the chart of a release that helm made |
@@ -20,7 +20,7 @@
 //! It does not check templates; helm does that when it renders.
 
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
@@ -29,17 +29,19 @@ use tempfile::TempDir;
 use crate::error::Category;
 use crate::yaml::{self, YamlError};
 
-pub mod actions;
 pub mod archive;
+pub mod asks;
+pub mod brings;
 pub mod files;
 pub mod fingerprint;
 pub mod ignore;
-pub mod lookup;
 pub mod notes;
 pub mod recorded;
 pub mod reload;
 pub mod revision;
 
+pub use asks::Asks;
+pub use brings::Brought;
 pub use fingerprint::Fingerprint;
 
 /// More files than this, or more bytes in all, is not a chart but a mistake or an attack.
@@ -69,14 +71,12 @@ pub struct Chart {
     pub metadata: Value,
     /// SHA-256 of paths and contents, in hex. What we add to the copy is not in it, nor how the chart was packed.
     pub digest: String,
-    /// Whether any file, those of subcharts included, calls `lookup`.
-    pub uses_lookup: bool,
-    /// Whether any asks for the number of its revision.
-    pub asks_revision: bool,
-    /// Whether any asks which kinds the cluster knows.
-    pub asks_kinds: bool,
+    /// What any file, those of subcharts included, asks the cluster.
+    pub asks: Asks,
     /// How the origin looked when the copy was begun.
     pub fingerprint: Fingerprint,
+    /// Read when it is first asked for.
+    brought: Arc<OnceLock<Vec<Brought>>>,
     _copy: Arc<TempDir>,
 }
 
@@ -146,11 +146,10 @@ impl Chart {
             app_version: field("appVersion"),
             api_version: field("apiVersion"),
             digest: digest(copy.path(), sink.paths).map_err(ChartError::Copy)?,
-            uses_lookup: sink.uses_lookup,
-            asks_revision: sink.asks_revision,
-            asks_kinds: sink.asks_kinds,
+            asks: sink.asks,
             metadata,
             fingerprint,
+            brought: Arc::default(),
             _copy: Arc::new(copy),
         };
         notes::add_template(&chart.dir).map_err(ChartError::Copy)?;
@@ -163,6 +162,11 @@ impl Chart {
     pub fn mentions(&self, word: &str) -> bool {
         let files = files::list(&self.dir).unwrap_or_default();
         files.iter().any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
+    }
+
+    /// The kinds that its crds/ define.
+    pub fn brings(&self) -> &[Brought] {
+        self.brought.get_or_init(|| brings::read(&self.dir))
     }
 
     /// The content of values.yaml. helm complains about one that cannot be read.
@@ -191,23 +195,12 @@ pub(crate) struct Copy<'a> {
     most: Most,
     paths: Vec<PathBuf>,
     bytes: u64,
-    uses_lookup: bool,
-    asks_revision: bool,
-    asks_kinds: bool,
+    asks: Asks,
 }
 
 impl<'a> Copy<'a> {
     fn new(dir: &Path, from: &'a Path, most: Most) -> Self {
-        Copy {
-            dir: dir.to_owned(),
-            from,
-            most,
-            paths: vec![],
-            bytes: 0,
-            uses_lookup: false,
-            asks_revision: false,
-            asks_kinds: false,
-        }
+        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, asks: Asks::default() }
     }
 
     /// `path` is relative and made of plain names; both kinds of origin see to that.
@@ -225,10 +218,7 @@ impl<'a> Copy<'a> {
             std::fs::create_dir_all(parent).map_err(ChartError::Copy)?;
         }
         std::fs::write(target, content).map_err(ChartError::Copy)?;
-        let any = |is_meant| actions::any_in_file(path, content, is_meant);
-        self.uses_lookup = self.uses_lookup || any(lookup::is_called_in);
-        self.asks_revision = self.asks_revision || any(revision::is_asked_in);
-        self.asks_kinds = self.asks_kinds || any(|action| action.contains("Capabilities"));
+        self.asks = self.asks.join(Asks::of_file(path, content));
         self.paths.push(path.to_owned());
         Ok(())
     }

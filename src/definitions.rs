@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, pin_mut};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -32,23 +32,39 @@ pub struct Definition {
 }
 
 /// All of them by name, which is `<plural>.<group>`; None while they cannot be listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known(Option<Arc<HashMap<String, Definition>>>);
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    all: Option<Arc<HashMap<String, Definition>>>,
+    /// When this was learned.
+    since: Option<Instant>,
+}
+
+/// By what is there, whenever that was learned.
+impl PartialEq for Known {
+    fn eq(&self, other: &Self) -> bool {
+        self.all == other.all
+    }
+}
 
 impl Known {
     /// Whether the list tells of everything that comes.
     pub fn is_complete(&self) -> bool {
-        self.0.is_some()
+        self.all.is_some()
+    }
+
+    /// Whether nothing has come, changed or gone for so long.
+    pub fn is_older_than(&self, age: Duration) -> bool {
+        self.since.is_some_and(|since| since.elapsed() > age)
     }
 
     pub fn of(&self, kind: &Kind) -> Option<&Definition> {
-        self.0.as_ref()?.get(&format!("{}.{}", kind.resource.plural, kind.resource.group))
+        self.all.as_ref()?.get(&format!("{}.{}", kind.resource.plural, kind.resource.group))
     }
 
     /// Those of a group, in any order that stays.
     pub fn in_group(&self, group: &str) -> Vec<(String, Definition)> {
         let is_meant = |name: &str| name.split_once('.').is_some_and(|(_, of)| of == group);
-        let all = self.0.iter().flat_map(|all| all.iter());
+        let all = self.all.iter().flat_map(|all| all.iter());
         let mut found: Vec<_> =
             all.filter(|(name, _)| is_meant(name)).map(|(name, it)| (name.clone(), it.clone())).collect();
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -105,10 +121,12 @@ fn note(
         Event::Apply(it) => drop(all.insert(name(&it.metadata), definition(&it.metadata))),
         Event::Delete(it) => drop(all.remove(&name(&it.metadata))),
     }
-    let now = Known(Some(Arc::new(all.clone())));
+    let now = Known { all: Some(Arc::new(all.clone())), since: Some(Instant::now()) };
     tell.send_if_modified(|known| {
         let is_new = *known != now;
-        *known = now;
+        if is_new {
+            *known = now;
+        }
         is_new
     });
 }

@@ -1,4 +1,11 @@
 //! The kinds that the API server knows, asked for once and again when one is missing.
+//!
+//! For a render they must be those of now. Where [`crate::definitions`] tells when a kind comes or goes, they are asked for
+//! after such news, otherwise when they are old.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`catalog`] | what the API server said, as it said it |
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -6,12 +13,17 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 use kube::core::GroupVersionKind;
-use kube::discovery::{ApiResource, Discovery, Scope};
+use kube::discovery::ApiResource;
 use serde_json::Value;
 
 use crate::calls::Calls;
+use crate::definitions::{Definitions, Known};
 use crate::error::{Category, of_kube, sentence};
-use crate::object::{Object, ObjectId};
+use crate::object::ObjectId;
+
+pub mod catalog;
+
+pub use catalog::Catalog;
 
 /// What the API server offers, in the shape that `helm template` takes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -19,20 +31,6 @@ pub struct Capabilities {
     pub kube_version: String,
     /// `apps/v1` and `apps/v1/Deployment`, as a real install lists them.
     pub api_versions: Vec<String>,
-}
-
-impl Capabilities {
-    /// The same with what a chart's crds/ bring. None if all of it is known. Helm creates crds/ first, and asks then.
-    pub fn with_crds(&self, crds: &[Object]) -> Option<Self> {
-        let brought = crds.iter().flat_map(|crd| kinds_of_crd(crd.value()));
-        let brought = brought.flat_map(|(gvk, _)| [gvk.api_version(), format!("{}/{}", gvk.api_version(), gvk.kind)]);
-        let mut api_versions = self.api_versions.clone();
-        api_versions.extend(brought);
-        api_versions.sort();
-        api_versions.dedup();
-        let kube_version = self.kube_version.clone();
-        (api_versions != self.api_versions).then_some(Capabilities { kube_version, api_versions })
-    }
 }
 
 /// A kind and how it is reached.
@@ -48,6 +46,7 @@ pub struct Kind {
 pub struct Kinds {
     known: HashMap<GroupVersionKind, Kind>,
     pub capabilities: Capabilities,
+    pub catalog: Catalog,
 }
 
 impl Kinds {
@@ -63,9 +62,18 @@ impl Kinds {
         found.first().map(|(_, kind)| (*kind).clone())
     }
 
+    /// The kind that is reached under this path.
+    pub fn by_plural(&self, group: &str, version: &str, plural: &str) -> Option<&Kind> {
+        let is_meant = |kind: &&Kind| {
+            let ApiResource { group: of, version: at, plural: name, .. } = &kind.resource;
+            (of.as_str(), at.as_str(), name.as_str()) == (group, version, plural)
+        };
+        self.known.values().find(is_meant)
+    }
+
     /// For tests of the pure stages.
     pub fn of(kinds: impl IntoIterator<Item = (GroupVersionKind, Kind)>) -> Self {
-        Kinds { known: kinds.into_iter().collect(), capabilities: Capabilities::default() }
+        Kinds { known: kinds.into_iter().collect(), ..Kinds::default() }
     }
 }
 
@@ -89,27 +97,48 @@ impl DiscoveryError {
 /// The last answer, shared by all.
 pub struct Cache {
     calls: Calls,
-    last: RwLock<(Instant, Arc<Kinds>)>,
+    last: RwLock<Answer>,
     /// Only one asks; the others wait for its answer.
     asking: tokio::sync::Mutex<()>,
+    news: Option<Definitions>,
+}
+
+#[derive(Clone)]
+struct Answer {
+    /// When it was asked for.
+    at: Instant,
+    kinds: Arc<Kinds>,
+    /// The definitions that were known when it was asked for.
+    definitions: Known,
 }
 
 /// A kind that was missing a moment ago is not asked for again at once.
 const FRESH: Duration = Duration::from_secs(1);
-/// How old the capabilities of a render may be.
+/// How old the capabilities of a render may be, where nobody tells of new kinds.
 const FRESH_FOR_RENDER: Duration = Duration::from_secs(30);
+/// How old they may be otherwise. Kinds of other API servers come without a definition.
+const FRESH_WITHOUT_NEWS: Duration = Duration::from_secs(300);
+/// Discovery learns of a definition a little later than whoever watches it.
+const SETTLED: Duration = Duration::from_secs(3);
 
 impl Cache {
     pub async fn new(calls: Calls) -> Result<Self, DiscoveryError> {
-        let kinds = calls.within(discover(calls.client())).await?;
-        Ok(Cache { calls, last: RwLock::new((Instant::now(), Arc::new(kinds))), asking: Default::default() })
+        let at = Instant::now();
+        let kinds = Arc::new(calls.within(discover(calls.client())).await?);
+        let last = RwLock::new(Answer { at, kinds, definitions: Known::default() });
+        Ok(Cache { calls, last, asking: Default::default(), news: None })
+    }
+
+    /// The same, told of kinds that come and go.
+    pub fn with_news(self, news: Definitions) -> Self {
+        Cache { news: Some(news), ..self }
     }
 
     pub fn kinds(&self) -> Arc<Kinds> {
-        self.last().1
+        self.last().kinds
     }
 
-    fn last(&self) -> (Instant, Arc<Kinds>) {
+    fn last(&self) -> Answer {
         // A poisoned lock still holds a whole answer: it is only ever replaced.
         self.last.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
@@ -137,7 +166,17 @@ impl Cache {
 
     /// For a render: a chart may ask what the cluster offers now.
     pub async fn for_render(&self) -> Result<Arc<Kinds>, DiscoveryError> {
-        self.younger_than(FRESH_FOR_RENDER).await
+        self.unless(|last| self.is_good_for_render(last)).await
+    }
+
+    fn is_good_for_render(&self, last: &Answer) -> bool {
+        let age = last.at.elapsed();
+        match self.definitions().filter(Known::is_complete) {
+            None => age < FRESH_FOR_RENDER,
+            Some(now) if last.definitions == now => age < FRESH_WITHOUT_NEWS,
+            // Asked for after the news, but perhaps too early.
+            Some(now) => age < FRESH && now.is_older_than(age),
+        }
     }
 
     /// What the API server knows right now.
@@ -146,14 +185,31 @@ impl Cache {
     }
 
     async fn younger_than(&self, age: Duration) -> Result<Arc<Kinds>, DiscoveryError> {
+        self.unless(|last| last.at.elapsed() < age).await
+    }
+
+    /// Asks, unless the last answer is good enough.
+    async fn unless(&self, is_good: impl Fn(&Answer) -> bool) -> Result<Arc<Kinds>, DiscoveryError> {
         let _one = self.asking.lock().await;
-        let (at, kinds) = self.last();
-        if at.elapsed() < age {
-            return Ok(kinds);
+        let last = self.last();
+        if is_good(&last) {
+            return Ok(last.kinds);
         }
-        let fresh = Arc::new(self.calls.within(discover(self.calls.client())).await?);
-        *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = (Instant::now(), fresh.clone());
-        Ok(fresh)
+        // Before the question, so that news which comes with the answer leads to another.
+        let (at, definitions) = (Instant::now(), self.settled_definitions());
+        let kinds = Arc::new(self.calls.within(discover(self.calls.client())).await?);
+        let answer = Answer { at, kinds: kinds.clone(), definitions };
+        *self.last.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = answer;
+        Ok(kinds)
+    }
+
+    fn definitions(&self) -> Option<Known> {
+        self.news.as_ref().map(|news| news.borrow().clone())
+    }
+
+    /// Nothing while they are so new that discovery may not know them: then the next render asks again.
+    fn settled_definitions(&self) -> Known {
+        self.definitions().filter(|known| known.is_older_than(SETTLED)).unwrap_or_default()
     }
 }
 
@@ -173,51 +229,13 @@ pub fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
 }
 
 async fn discover(client: Client) -> Result<Kinds, kube::Error> {
-    let version = client.apiserver_version().await?;
-    let discovery = Discovery::new(client.clone()).run_aggregated().await?;
-    let mut kinds = Kinds::default();
-    kinds.capabilities.kube_version = version.git_version;
-    for group in discovery.groups() {
-        for version in group.versions() {
-            let mut resources = group.versioned_resources(version);
-            resources.sort_by(|(a, _), (b, _)| a.kind.cmp(&b.kind));
-            let Some((first, _)) = resources.first() else { continue };
-            kinds.capabilities.api_versions.push(first.api_version.clone());
-            for (resource, capabilities) in resources {
-                kinds.capabilities.api_versions.push(format!("{}/{}", resource.api_version, resource.kind));
-                let gvk = GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind);
-                let namespaced = capabilities.scope == Scope::Namespaced;
-                let has_status = capabilities.subresources.iter().any(|(sub, _)| sub.plural.ends_with("status"));
-                kinds.known.insert(gvk, Kind { resource, namespaced, has_status });
-            }
-        }
-    }
-    kinds.capabilities.api_versions.sort();
-    kinds.capabilities.api_versions.dedup();
-    Ok(kinds)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_crds_bring_is_offered_unless_it_is_known() {
-        let crd = Object::new(json!({
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": "ys.x.io"},
-            "spec": {
-                "group": "x.io", "scope": "Namespaced", "names": {"kind": "Y", "plural": "ys"},
-                "versions": [{"name": "v1", "served": true}, {"name": "v1alpha1", "served": false}],
-            },
-        }));
-        let crds = [crd.unwrap()];
-        let before = Capabilities { kube_version: "v1.36.0".into(), api_versions: vec!["v1".into()] };
-        let after = before.with_crds(&crds).unwrap();
-        assert_eq!(after.api_versions, ["v1", "x.io/v1", "x.io/v1/Y"]);
-        assert_eq!(after.with_crds(&crds), None);
-    }
+    let (version, groups, core) = (
+        client.apiserver_version().await?,
+        client.list_api_groups_aggregated().await?,
+        client.list_core_api_versions_aggregated().await?,
+    );
+    let catalog = Catalog { version, core, groups };
+    let capabilities =
+        Capabilities { kube_version: catalog.version.git_version.clone(), api_versions: catalog.api_versions() };
+    Ok(Kinds { known: catalog.kinds().collect(), capabilities, catalog })
 }

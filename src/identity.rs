@@ -15,7 +15,7 @@ use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::{self, History, HookRecord, Own, OwnerMark};
 use crate::values::Values;
-use crate::watches::{Crds, OnFailure, Watch};
+use crate::watches::{Crds, Lookup, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
@@ -32,6 +32,7 @@ pub struct Identity {
     pub status: Option<Value>,
     allow_empty: bool,
     crds: Crds,
+    lookup: Lookup,
 }
 
 impl Identity {
@@ -51,6 +52,7 @@ impl Identity {
             wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
             allow_empty: watch.allow_empty,
             crds: watch.crds,
+            lookup: watch.lookup,
             owner,
             status,
         }
@@ -80,12 +82,18 @@ impl Identity {
     }
 
     pub fn digest(&self, chart: &Chart, values: &Values) -> String {
+        // Whoever widens the fence wants the chart to see more.
+        let lookup = format!("lookup: {}", self.lookup.as_str());
+        let options = match chart.asks.lookup && self.lookup != Lookup::default() {
+            true => vec![lookup.as_str()],
+            false => vec![],
+        };
         release::digest(&Parts {
             chart: &chart.digest,
             release: &self.release,
             namespace: &self.namespace,
             values: &values.file_json(),
-            options: &[],
+            options: &options,
         })
     }
 

@@ -32,7 +32,8 @@ use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::reconcile::{Taken, is_same_input};
 use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
-use crate::render::{self, Helm, RenderError};
+use crate::render::gateway::fence::Fence;
+use crate::render::{self, Helm, Needs, RenderError};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
 
@@ -47,6 +48,8 @@ pub struct Scene<'a> {
     pub kinds: &'a Cache,
     /// Where the releases of cluster-scoped resources live, unless the watch says it.
     pub namespace: &'a str,
+    /// Who is told what the operator would tell in events.
+    pub warn: fn(&str),
 }
 
 /// The next step of a release.
@@ -230,12 +233,15 @@ impl Drafter<'_> {
             revision: self.identity.next_revision(self.history),
             is_patient: false,
         };
-        let rendered = manifest::read(&self.scene.helm.template(&request).await?)?;
-        let Some(capabilities) = request.capabilities_with(&rendered, self.scene.watch.crds) else {
-            return Ok(rendered);
+        let Scene { watch, helm, calls, .. } = self.scene;
+        let Some(needs) = Needs::of(&watch.chart, self.values, watch.lookup, &kinds.catalog) else {
+            return Ok(manifest::read(&helm.template(&request).await?)?);
         };
-        let request = render::Request { capabilities: &capabilities, ..request };
-        Ok(manifest::read(&self.scene.helm.template(&request).await?)?)
+        let fence = Fence::new(watch.lookup, &self.identity.target(&watch.chart.name, &[]), self.history);
+        let through = needs.through(&watch.chart, kinds.clone(), (*calls).clone(), fence);
+        let (text, seen) = helm.template_through(&request, through).await;
+        seen.refusals().iter().for_each(|refusal| (self.scene.warn)(refusal));
+        Ok(manifest::read(&text?)?)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The helm process: a chart and values become text.
 //!
-//! helm gets nothing of the operator's but its arguments: no credentials, no kubeconfig, no plugins, directories of its
-//! own. It is killed, with whatever it started, when the caller loses interest, when it takes too long and when it prints too
+//! helm gets nothing of the operator's but its arguments: no credentials, no plugins, directories of its own. Where a chart asks
+//! the cluster, it gets the way to a gateway that answers. It is killed, with whatever it started, when the caller loses interest, when it takes too long and when it prints too
 //! much.
 //!
 //! | module | what is in it |
@@ -9,6 +9,7 @@
 //! | [`lanes`] | how many renders run at once |
 //! | [`process`] | one run of a program within limits |
 //! | [`complaint`] | what helm says on failure, readable |
+//! | [`gateway`] | what helm may see of the cluster |
 //! | [`schema`] | violations of values.schema.json |
 //!
 //! This module does not read the output: that is for [`crate::manifest`].
@@ -18,18 +19,20 @@ use std::fs::{OpenOptions, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
 
-use crate::chart::{Chart, actions, revision};
-use crate::discovery::Capabilities;
-use crate::error::Category;
-use crate::manifest::Rendered;
+use crate::calls::Calls;
+use crate::chart::{Asks, Chart, revision};
+use crate::discovery::{Capabilities, Catalog, Kinds};
+use crate::error::{Category, of_kube, sentence};
 use crate::values::Values;
-use crate::watches::Crds;
+use crate::watches::Lookup;
 
 pub mod complaint;
+pub mod gateway;
 pub mod lanes;
 pub mod process;
 pub mod schema;
@@ -37,6 +40,10 @@ pub mod schema;
 pub use process::Limits;
 
 use complaint::Complaint;
+use gateway::fence::Fence;
+use gateway::reader::Reader;
+use gateway::seen::{Failure, Seen};
+use gateway::{Gateway, Sight};
 use process::{Ended, ProcessError};
 
 /// A helm program that was found and answered.
@@ -63,18 +70,54 @@ pub struct Request<'a> {
     pub is_patient: bool,
 }
 
-impl Request<'_> {
-    /// What the cluster offers once the chart's crds/ are there, which a first render has found. None where that changes
-    /// nothing that the chart asks for.
-    pub fn capabilities_with(&self, rendered: &Rendered, policy: Crds) -> Option<Capabilities> {
-        let counts = self.chart.asks_kinds && policy != Crds::Skip;
-        counts.then(|| self.capabilities.with_crds(&rendered.crds)).flatten()
+/// Whether a render may print the number of its revision. Values are asked too: a chart may call `tpl` on them.
+pub fn asks_revision(chart: &Chart, values: &Values) -> bool {
+    asks(chart, values).revision
+}
+
+/// What a chart asks for, by itself or in what its values have it evaluate.
+fn asks(chart: &Chart, values: &Values) -> Asks {
+    chart.asks.join(Asks::of_text(&values.file_json()))
+}
+
+/// What a render has to learn from the cluster because no argument can say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Objects, for `lookup`.
+    pub objects: bool,
+    /// The exact list of kinds, or a version that a vendor has named: with arguments, helm adds to a list of its own, and
+    /// reads numbers only.
+    pub capabilities: bool,
+}
+
+impl Needs {
+    /// None where arguments say it all, which is quicker. Values count, because they may be given to `tpl`.
+    pub fn of(chart: &Chart, values: &Values, lookup: Lookup, catalog: &Catalog) -> Option<Needs> {
+        let asks = asks(chart, values);
+        let needs = Needs {
+            objects: asks.lookup && lookup != Lookup::None,
+            capabilities: asks.api_versions || (asks.kube_version && !catalog.has_plain_version()),
+        };
+        (needs.objects || needs.capabilities).then_some(needs)
+    }
+
+    /// The way to learn it.
+    pub fn through(self, chart: &Chart, kinds: Arc<Kinds>, calls: Calls, fence: Fence) -> Through {
+        let catalog = kinds.catalog.with(chart.brings());
+        Through { needs: self, sight: Sight { reader: Reader { calls, kinds, fence }, catalog } }
     }
 }
 
-/// Whether a render may print the number of its revision. Values are asked too: a chart may call `tpl` on them.
-pub fn asks_revision(chart: &Chart, values: &Values) -> bool {
-    chart.asks_revision || actions::any_in_text(&values.file_json(), revision::is_asked_in)
+/// A render that asks the cluster.
+pub struct Through {
+    needs: Needs,
+    sight: Sight,
+}
+
+/// The arguments that lead to a gateway.
+struct Way<'a> {
+    kubeconfig: &'a Path,
+    needs: Needs,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +143,18 @@ pub enum RenderError {
     /// The chart does not render with these values.
     #[error("{0}")]
     Refused(String),
+    /// It does not render, and it looked for something that is not there: it may render when that has come.
+    #[error("{0}")]
+    Wanting(String),
+    /// It renders objects of a kind that the cluster does not know.
+    #[error(
+        "the API server does not know the kind {kind} of {api_version}; install what brings it, or check the chart"
+    )]
+    UnknownKind { kind: String, api_version: String },
+    #[error("cannot open the gateway for lookup: {0}")]
+    Gateway(std::io::Error),
+    #[error("the chart's lookup of {} failed: {}; nothing was rendered, since an empty answer could make it draw new passwords", .0.what, sentence(&.0.error))]
+    Lookup(Box<Failure>),
     #[error("helm printed bytes that are not UTF-8")]
     NotText,
 }
@@ -110,7 +165,11 @@ impl RenderError {
             RenderError::Schema(_) => Category::InvalidValues,
             RenderError::Chart(_) => Category::InvalidChart,
             RenderError::Refused(_) | RenderError::NotText | RenderError::OutputLimit(_) => Category::RenderFailed,
+            RenderError::Wanting(_) => Category::Missing,
+            RenderError::UnknownKind { .. } => Category::UnknownKind,
+            RenderError::Lookup(failure) => of_kube(&failure.error),
             RenderError::NotFound(_)
+            | RenderError::Gateway(_)
             | RenderError::WrongVersion { .. }
             | RenderError::Spawn { .. }
             | RenderError::Temporary(_)
@@ -125,6 +184,7 @@ impl From<Complaint> for RenderError {
             Complaint::Schema(text) => RenderError::Schema(text),
             Complaint::Chart(text) => RenderError::Chart(text),
             Complaint::Template(text) => RenderError::Refused(text),
+            Complaint::UnknownKind { kind, api_version } => RenderError::UnknownKind { kind, api_version },
         }
     }
 }
@@ -151,9 +211,47 @@ impl Helm {
         Ok(helm)
     }
 
-    /// Renders a chart.
+    /// Renders a chart with what the request says about the cluster. `lookup` finds nothing.
     pub async fn template(&self, request: &Request<'_>) -> Result<String, RenderError> {
+        self.template_in(&private_dir()?, request, None).await
+    }
+
+    /// Renders a chart that asks the cluster. The gateway is open as long as helm runs. It has something to tell also where
+    /// the render fails.
+    pub async fn template_through(
+        &self,
+        request: &Request<'_>,
+        through: Through,
+    ) -> (Result<String, RenderError>, Seen) {
+        let Through { needs, sight } = through;
+        let gateway = match Gateway::open(sight).await {
+            Ok(gateway) => gateway,
+            Err(error) => return (Err(RenderError::Gateway(error)), Seen::default()),
+        };
+        let rendered = self.template_at(&gateway, needs, request).await;
+        let mut seen = gateway.close().await;
+        let rendered = match (rendered, seen.failure.take()) {
+            // Whatever helm made of it.
+            (_, Some(failure)) => Err(RenderError::Lookup(Box::new(failure))),
+            (Err(RenderError::Refused(why)), None) if seen.found_nothing => Err(RenderError::Wanting(why)),
+            (rendered, None) => rendered,
+        };
+        (rendered, seen)
+    }
+
+    async fn template_at(&self, gateway: &Gateway, needs: Needs, request: &Request<'_>) -> Result<String, RenderError> {
         let home = private_dir()?;
+        let kubeconfig = home.path().join("kubeconfig");
+        write(&kubeconfig, &gateway.kubeconfig()).map_err(RenderError::Temporary)?;
+        self.template_in(&home, request, Some(Way { kubeconfig: &kubeconfig, needs })).await
+    }
+
+    async fn template_in(
+        &self,
+        home: &TempDir,
+        request: &Request<'_>,
+        way: Option<Way<'_>>,
+    ) -> Result<String, RenderError> {
         let values = home.path().join("values.json");
         write(&values, &request.values.file_json()).map_err(RenderError::Temporary)?;
         let mut chart = request.chart.dir.clone();
@@ -164,11 +262,48 @@ impl Helm {
             chart = own;
         }
         let limits = Limits { is_patient: request.is_patient, ..self.limits };
-        let ended = self.run_within(&home, &arguments(request, &chart, &values), limits).await?;
+        let mut args = arguments(request, &chart, &values);
+        match way {
+            Some(way) => args.extend(self.asking(&way, request)),
+            None => args.extend(believing(request.capabilities)),
+        }
+        let ended = self.run_within(home, &args, limits).await?;
         if !ended.success {
             return Err(complaint::read(&ended.stderr, &request.chart.name).into());
         }
         String::from_utf8(ended.stdout).map_err(|_| RenderError::NotText)
+    }
+
+    /// How helm asks the cluster. helm 4 always asks for everything; helm 3 asks for objects and for capabilities apart.
+    ///
+    /// Whoever asks for capabilities also looks at each rendered object. Whether it is well-formed is for the API server to
+    /// say, and whose it is for our preflight. So that is not checked here.
+    fn asking(&self, way: &Way<'_>, request: &Request<'_>) -> Vec<OsString> {
+        let mut args: Vec<OsString> = vec!["--kubeconfig".into(), way.kubeconfig.into()];
+        // The gateway is slower than helm only by what the API server takes.
+        args.extend(["--qps", "1000", "--burst-limit", "1000"].map(OsString::from));
+        let is_helm_3 = self.version.starts_with("v3.");
+        if way.needs.objects || !is_helm_3 {
+            args.push("--dry-run=server".into());
+        }
+        if is_helm_3 && !way.needs.capabilities {
+            args.extend(believing(request.capabilities));
+            return args;
+        }
+        if is_helm_3 {
+            args.push("--validate".into());
+        }
+        args.push("--disable-openapi-validation".into());
+        if !request.is_upgrade && self.can_take_ownership() {
+            args.push("--take-ownership".into());
+        }
+        args
+    }
+
+    /// Since 3.17.
+    fn can_take_ownership(&self) -> bool {
+        let minor = self.version.strip_prefix("v3.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        minor.is_none_or(|minor: u32| minor >= 17)
     }
 
     /// Renders a chart of our own making. On failure, what helm said as it said it: its places are ours to interpret.
@@ -209,10 +344,16 @@ fn arguments(request: &Request<'_>, chart: &Path, values: &Path) -> Vec<OsString
     if request.is_upgrade {
         args.push("--is-upgrade".into());
     }
-    if !request.capabilities.kube_version.is_empty() {
-        args.extend(["--kube-version".into(), request.capabilities.kube_version.clone().into()]);
+    args
+}
+
+/// What helm believes about the cluster without asking it.
+fn believing(capabilities: &Capabilities) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec![];
+    if !capabilities.kube_version.is_empty() {
+        args.extend(["--kube-version".into(), capabilities.kube_version.clone().into()]);
     }
-    for api in &request.capabilities.api_versions {
+    for api in &capabilities.api_versions {
         args.extend(["--api-versions".into(), api.into()]);
     }
     args

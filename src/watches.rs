@@ -1,8 +1,8 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and ten of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and eleven of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
+//! `progressDeadline`, `lookup`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
 //! | module | what is in it |
@@ -54,8 +54,7 @@ pub struct Watch {
     pub selector: Option<String>,
     /// `None` and zero are never: the watches tell what happens.
     pub reconcile_period: Option<Duration>,
-    /// Whether `lookup` may read whatever the operator may (`dryRunOption: server`).
-    pub lookup_cluster: bool,
+    pub lookup: Lookup,
     /// At least 1.
     pub max_concurrent: Option<usize>,
     /// Where the releases of cluster-scoped resources live.
@@ -94,6 +93,42 @@ impl OnFailure {
             "stop" => Some(OnFailure::Stop),
             "rollback" => Some(OnFailure::Rollback),
             _ => None,
+        }
+    }
+}
+
+/// What a chart's `lookup` may read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lookup {
+    /// Nothing.
+    None,
+    /// Objects of the release.
+    #[default]
+    Release,
+    /// Everything in the release's namespace.
+    Namespace,
+    /// Whatever the operator may.
+    Cluster,
+}
+
+impl Lookup {
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "none" => Some(Lookup::None),
+            "release" => Some(Lookup::Release),
+            "namespace" => Some(Lookup::Namespace),
+            "cluster" => Some(Lookup::Cluster),
+            _ => None,
+        }
+    }
+
+    /// As it is written in watches.yaml.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Lookup::None => "none",
+            Lookup::Release => "release",
+            Lookup::Namespace => "namespace",
+            Lookup::Cluster => "cluster",
         }
     }
 }
@@ -286,7 +321,7 @@ impl File<'_> {
             watch_dependents: fields.watch_dependents,
             selector: fields.selector,
             reconcile_period: fields.reconcile_period,
-            lookup_cluster: fields.lookup_cluster,
+            lookup: fields.lookup,
             max_concurrent: fields.max_concurrent,
             release_namespace: fields.release_namespace,
             release_name: fields.release_name,

@@ -241,7 +241,7 @@ mod tests {
             overrides: crate::values::Overrides::default(),
             selector: None,
             reconcile_period: None,
-            lookup_cluster: false,
+            lookup: Default::default(),
             max_concurrent: None,
             release_namespace: None,
             release_name: crate::release::NameTemplate::default(),

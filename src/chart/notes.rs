@@ -6,8 +6,10 @@
 //! ```text
 //! # Source: <chart>/templates/chartwright-notes.yaml
 //! chartwrightNotes: "<base64>"
+//! metadata: {annotations: {helm.sh/hook: test}}
 //! ```
 //!
+//! It says that it is a hook, since helm looks at every other document as at an object when it renders against a cluster.
 //! Base64, because notes may contain whatever helm would take for the end of a document or refuse as YAML. The document is no
 //! Kubernetes object: whoever reads a manifest asks [`read`] first. Notes of subcharts are not printed, as by `helm install`.
 
@@ -23,6 +25,7 @@ const KEY: &str = "chartwrightNotes: ";
 const TEMPLATE: &str = r#"{{- $name := printf "%s/NOTES.txt" .Template.BasePath -}}
 {{- $_ := set . "Template" (dict "Name" $name "BasePath" .Template.BasePath) -}}
 chartwrightNotes: {{ include $name . | b64enc | quote }}
+metadata: {annotations: {helm.sh/hook: test}}
 "#;
 
 /// Adds the template where there are notes. A file of the chart that has its name already is left alone.

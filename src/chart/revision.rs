@@ -5,7 +5,7 @@
 //! reads the true one. The number differs from render to render, and a value would be seen by the chart and by its schema. So
 //! a render that needs it has a chart directory of its own, made of hard links.
 //!
-//! Only for charts that ask: see [`is_asked_in`].
+//! Only for charts that ask, which [`super::asks`] finds out.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,16 +13,6 @@ use std::path::{Path, PathBuf};
 /// More steps than any other template's path has.
 const DEPTH: usize = 64;
 const FILE: &str = "chartwright-revision.yaml";
-
-/// Whether a template action reads the number: by its name, or with the whole of `.Release`.
-pub fn is_asked_in(action: &str) -> bool {
-    let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
-    let whole = action.match_indices(".Release").any(|(start, word)| {
-        let after = action[start + word.len()..].chars().next();
-        !after.is_some_and(goes_on)
-    });
-    whole || action.contains("Revision")
-}
 
 /// Makes a chart in `target` that is another one with the number in it.
 pub fn with_number(chart: &Path, revision: u32, target: &Path) -> io::Result<()> {
@@ -50,16 +40,7 @@ fn link(from: &Path, to: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::actions::any_in_text;
     use super::*;
-
-    #[test]
-    fn the_number_is_asked_for_by_name_or_with_all_of_release() {
-        let is_asked = |text| any_in_text(text, is_asked_in);
-        assert!(is_asked("{{ .Release.Revision }}") && is_asked("{{ get $.Release \"Revision\" }}"));
-        assert!(is_asked("{{ toYaml .Release }}") && is_asked("{{ include \"a\" (dict \"r\" .Release) }}"));
-        assert!(!is_asked("{{ .Release.Name }} .Release {{ .Values.Released }} {{ .ReleaseName }}"));
-    }
 
     #[test]
     fn the_chart_with_the_number_leaves_the_other_as_it_is() {

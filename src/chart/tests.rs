@@ -179,11 +179,11 @@ fn an_archive_that_explodes_is_refused() {
 #[test]
 fn lookup_is_found_also_in_a_packed_subchart() {
     let dir = directory();
-    assert!(!Chart::load(dir.path()).unwrap().uses_lookup);
+    assert!(!Chart::load(dir.path()).unwrap().asks.lookup);
     let sub = packed(&[("sub/templates/a.yaml", FILE, "{{ lookup \"v1\" \"Secret\" \"a\" \"b\" }}")]);
     std::fs::create_dir(dir.path().join("charts")).unwrap();
     std::fs::copy(sub.path(), dir.path().join("charts/sub-1.0.0.tgz")).unwrap();
-    assert!(Chart::load(dir.path()).unwrap().uses_lookup);
+    assert!(Chart::load(dir.path()).unwrap().asks.lookup);
 }
 
 #[test]

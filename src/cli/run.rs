@@ -66,13 +66,11 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<(Vec<Wa
     for warning in &watches.warnings {
         tracing::warn!("{warning}");
     }
-    for watch in watches.entries.iter().filter(|watch| watch.lookup_cluster) {
-        tracing::warn!(kind = watch.gvk.kind, "`dryRunOption: server` has no effect yet: lookup finds nothing");
-    }
     let cluster = cluster::connect().await?;
     tracing::info!(helm = helm.version, kubernetes = cluster.version, kinds = watches.entries.len(), "starting");
     let calls = Calls::new(cluster.client.clone());
-    let kinds = Arc::new(Cache::new(calls.clone()).await?);
+    let definitions = definitions::follow(cluster.client.clone());
+    let kinds = Arc::new(Cache::new(calls.clone()).await?.with_news(definitions.clone()));
     let listeners = Arc::new(Listeners::default());
     let operator = Operator {
         children: Arc::new(Children::new(cluster.client.clone(), listeners.clone(), stop.clone())),
@@ -82,7 +80,7 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<(Vec<Wa
         lanes: Lanes::new(std::thread::available_parallelism().map_or(2, usize::from)),
         calls,
         claims: Claims::default(),
-        definitions: definitions::follow(cluster.client.clone()),
+        definitions,
         client: cluster.client,
         kinds,
         records: Records::default(),

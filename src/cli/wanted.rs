@@ -52,6 +52,7 @@ impl Ready {
             calls: &self.session.calls,
             kinds: &self.kinds,
             namespace: &self.session.namespace,
+            warn: |warning| eprintln!("warning: {warning}"),
         }
     }
 }

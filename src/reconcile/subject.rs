@@ -28,8 +28,10 @@ use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
 use crate::queue::{Turn, Urgency};
 use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::render::gateway::fence::Fence;
+use crate::render::gateway::seen::Seen;
 use crate::render::lanes::Lanes;
-use crate::render::{self, Helm};
+use crate::render::{self, Helm, Needs, Through};
 use crate::scalers::Scalers;
 use crate::status::Failure;
 use crate::telemetry::events::Events;
@@ -215,14 +217,35 @@ impl<'a> Subject<'a> {
             revision: upgrade_to.unwrap_or(1),
             is_patient: self.turn.urgency != Urgency::Edit,
         };
-        let render = self.context.lanes.run(self.turn, self.context.helm.template(&request));
-        let Some(Some(text)) = self.turn.interrupt.run_until_cancelled(render).await else {
+        let through = self.through(wish, kinds.clone()).await?;
+        let render = async {
+            match through {
+                Some(through) => self.context.helm.template_through(&request, through).await,
+                None => (self.context.helm.template(&request).await, Seen::default()),
+            }
+        };
+        let render = self.context.lanes.run(self.turn, render);
+        let Some(Some((text, seen))) = self.turn.interrupt.run_until_cancelled(render).await else {
             return Err(ReconcileError::Interrupted);
         };
-        let text = text?;
-        let rendered = manifest::read(&text)?;
+        for refusal in seen.refusals() {
+            self.warn("LookupRefused", &refusal).await;
+        }
+        let rendered = manifest::read(&text?)?;
         self.warn_about(values).await;
         Ok(rendered)
+    }
+
+    /// The way to the cluster, if the chart asks it.
+    async fn through(&self, wish: &Wish, kinds: Arc<Kinds>) -> Result<Option<Through>, ReconcileError> {
+        let lookup = self.context.watch.lookup;
+        let Some(needs) = Needs::of(&wish.chart, &wish.values, lookup, &kinds.catalog) else { return Ok(None) };
+        let history = match needs.objects && !self.is_new() {
+            true => self.history().await?,
+            false => History::default(),
+        };
+        let fence = Fence::new(lookup, &self.target(&wish.chart.name, &[]), &history);
+        Ok(Some(needs.through(&wish.chart, kinds, self.calls.clone(), fence)))
     }
 
     /// What cannot be done exactly. Whoever relies on it has to know.

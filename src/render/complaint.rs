@@ -20,6 +20,8 @@ pub enum Complaint {
     Chart(String),
     /// The chart does not render with these values.
     Template(String),
+    /// It renders objects of a kind that nobody knows.
+    UnknownKind { kind: String, api_version: String },
 }
 
 /// Reads helm's standard error. `chart` is the name of the chart, to tell its schema from those of its subcharts.
@@ -34,7 +36,19 @@ pub fn read(stderr: &str, chart: &str) -> Complaint {
     if is_about_the_chart(&text) {
         return Complaint::Chart(shortened(&text));
     }
+    if let Some((kind, api_version)) = unknown_kind(&text) {
+        return Complaint::UnknownKind { kind, api_version };
+    }
     Complaint::Template(shortened(&template_error(&text)))
+}
+
+/// `unable to build kubernetes objects from release manifest: … no matches for kind "A" in version "g/v1"`
+fn unknown_kind(text: &str) -> Option<(String, String)> {
+    let built = text.strip_prefix("unable to build kubernetes objects from release manifest: ")?;
+    let (_, rest) = built.split_once("no matches for kind \"")?;
+    let (kind, rest) = rest.split_once("\" in version \"")?;
+    let (api_version, _) = rest.split_once('"')?;
+    Some((kind.to_owned(), api_version.to_owned()))
 }
 
 /// Only why a template failed: no place, no expression.

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Crds, OnFailure, Prune, ignore, suggest};
+use super::{Crds, Lookup, OnFailure, Prune, ignore, suggest};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
 use crate::release::NameTemplate;
 use crate::release::name::NameError;
 use crate::values::OverrideError;
 
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "group",
     "version",
     "kind",
@@ -39,6 +39,7 @@ const KNOWN: [&str; 20] = [
     "onFailure",
     "retries",
     "progressDeadline",
+    "lookup",
 ];
 
 /// As in Helm.
@@ -60,6 +61,12 @@ pub enum Problem {
     Selector(#[from] SelectorError),
     #[error("`dryRunOption`: `{0}` is not known: write `server`, or leave the field out")]
     DryRun(String),
+    #[error("`lookup`: `{0}` is not known: write `release`, `namespace`, `cluster` or `none`")]
+    Lookup(String),
+    #[error(
+        "`lookup: {0}` and `dryRunOption: server` say different things; leave `dryRunOption` out, or write `lookup: cluster`"
+    )]
+    TwoLookups(&'static str),
     #[error("`prune`: `{0}` is not known: write `safe` or `all`")]
     Prune(String),
     #[error("`crds`: `{0}` is not known: write `Create`, `CreateReplace` or `Skip`")]
@@ -94,6 +101,7 @@ impl Problem {
             }
             Problem::Selector(_) => vec!["selector"],
             Problem::DryRun(_) => vec!["dryRunOption"],
+            Problem::Lookup(_) | Problem::TwoLookups(_) => vec!["lookup"],
             Problem::Prune(_) => vec!["prune"],
             Problem::Crds(_) => vec!["crds"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
@@ -122,7 +130,7 @@ pub struct Fields {
     pub overrides: BTreeMap<String, Value>,
     pub selector: Option<String>,
     pub reconcile_period: Option<Duration>,
-    pub lookup_cluster: bool,
+    pub lookup: Lookup,
     pub max_concurrent: Option<usize>,
     pub release_namespace: Option<String>,
     pub release_name: NameTemplate,
@@ -156,7 +164,7 @@ impl Fields {
             overrides: overrides(map)?,
             selector,
             reconcile_period: duration(map, "reconcilePeriod")?,
-            lookup_cluster: lookup_cluster(map)?,
+            lookup: lookup(map)?,
             max_concurrent: number(map, "maxConcurrentReconciles", 1, "")?,
             release_namespace: release_namespace(map)?,
             release_name: release_name(map)?,
@@ -234,11 +242,20 @@ fn duration(map: &Map<String, Value>, field: &'static str) -> Result<Option<Dura
     parsed.map(Some).map_err(|error| Problem::Duration { field, error })
 }
 
-fn lookup_cluster(map: &Map<String, Value>) -> Result<bool, Problem> {
-    match text(map, "dryRunOption")? {
-        None | Some("") => Ok(false),
-        Some("server") => Ok(true),
-        Some(other) => Err(Problem::DryRun(other.to_owned())),
+/// `dryRunOption: server` is how operator-sdk says it.
+fn lookup(map: &Map<String, Value>) -> Result<Lookup, Problem> {
+    let everything = match text(map, "dryRunOption")? {
+        None | Some("") => None,
+        Some("server") => Some(Lookup::Cluster),
+        Some(other) => return Err(Problem::DryRun(other.to_owned())),
+    };
+    let said = match text(map, "lookup")? {
+        None | Some("") => None,
+        Some(text) => Some(Lookup::parse(text).ok_or_else(|| Problem::Lookup(text.to_owned()))?),
+    };
+    match (said, everything) {
+        (Some(said), Some(everything)) if said != everything => Err(Problem::TwoLookups(said.as_str())),
+        _ => Ok(said.or(everything).unwrap_or_default()),
     }
 }
 

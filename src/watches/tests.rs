@@ -45,7 +45,7 @@ fn an_entry_without_options_has_the_defaults() {
     let watch = checked.entries[0].as_ref().unwrap();
     assert_eq!(watch.gvk, GroupVersionKind::gvk("g.io", "v1", "A"));
     assert_eq!(watch.chart.name, "a");
-    assert!(watch.watch_dependents && !watch.lookup_cluster && !watch.allow_empty);
+    assert!(watch.watch_dependents && watch.lookup == Lookup::Release && !watch.allow_empty);
     assert_eq!((watch.prune, watch.reconcile_period, watch.max_concurrent), (Prune::Safe, None, None));
     assert_eq!(watch.crds, Crds::Create);
     assert_eq!((&watch.selector, &watch.release_namespace, &watch.overrides), (&None, &None, &Overrides::default()));
@@ -72,7 +72,7 @@ fn every_option_is_read() {
   releaseName: '{{ .kind }}-{{ .metadata.name }}'
 ")
     .unwrap();
-    assert!(!watch.watch_dependents && watch.lookup_cluster && watch.allow_empty);
+    assert!(!watch.watch_dependents && watch.lookup == Lookup::Cluster && watch.allow_empty);
     let overrides: Vec<String> = watch.overrides.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(overrides, ["debug=true", "image.tag=\"1.2\"", "replicas=3"]);
     assert_eq!(watch.selector.as_deref(), Some("a=b,c"));
@@ -85,9 +85,28 @@ fn every_option_is_read() {
 }
 
 #[test]
+fn lookup_reaches_as_far_as_one_of_two_fields_says() {
+    let reach = |fields: &str| one(fields).map(|watch| watch.lookup);
+    for (text, expected) in [
+        ("none", Lookup::None),
+        ("release", Lookup::Release),
+        ("namespace", Lookup::Namespace),
+        ("cluster", Lookup::Cluster),
+    ] {
+        assert_eq!(reach(&format!("  lookup: {text}\n")).unwrap(), expected);
+    }
+    assert_eq!(reach("  lookup: cluster\n  dryRunOption: server\n").unwrap(), Lookup::Cluster);
+    let complaint = |fields: &str| reach(fields).unwrap_err().to_string();
+    let both = complaint("  dryRunOption: server\n  lookup: none\n");
+    assert!(both.contains("`lookup: none` and `dryRunOption: server` say different things"), "{both}");
+    let unknown = complaint("  lookup: all\n");
+    assert!(unknown.contains("write `release`, `namespace`, `cluster` or `none`"), "{unknown}");
+}
+
+#[test]
 fn a_field_that_is_null_or_empty_is_absent() {
     let watch = one("  reconcilePeriod:\n  dryRunOption: ''\n  selector:\n  overrideValues:\n  prune: ''\n").unwrap();
-    assert_eq!((watch.reconcile_period, watch.lookup_cluster), (None, false));
+    assert_eq!((watch.reconcile_period, watch.lookup), (None, Lookup::Release));
     assert_eq!(one("  reconcilePeriod: 0\n").unwrap().reconcile_period, Some(Duration::ZERO));
     let watch = one("  maxHistory:\n  onFailure: ''\n  retries:\n  progressDeadline:\n  releaseName: ''\n").unwrap();
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (10, OnFailure::Stop, 3));
