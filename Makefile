@@ -53,6 +53,11 @@ crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-
 	cargo build --quiet --workspace
 	CASE=$(CASE) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture whatever_is_killed_at_any_call
 
+.PHONY: hooks-proof
+hooks-proof: tools ## Kill the operator while hooks run, and have a hundred hooks hang
+	cargo build --quiet --workspace
+	target/debug/lab guard cargo test --test cluster -- --ignored --nocapture --test-threads=1 hooks
+
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)
 	cargo build --quiet --release --workspace

@@ -10,6 +10,7 @@ mod output;
 pub mod render;
 pub mod rollback;
 pub mod run;
+pub mod test;
 pub mod validate;
 mod waiting;
 mod wanted;
@@ -39,6 +40,7 @@ pub enum Command {
     Get(get::Args),
     Rollback(rollback::Args),
     Adopt(adopt::Args),
+    Test(test::Args),
     /// Check a watches file and its charts, without a cluster
     Validate(validate::Args),
     /// Print the version

@@ -255,8 +255,13 @@ pub fn is_waited_for(kind: &str) -> bool {
     matches!(kind, "Job" | "Pod")
 }
 
+/// How long a hook may take, by what stands on its object.
+pub fn limit_of(object: &Value, wished: Option<Duration>) -> Duration {
+    limit(object.pointer("/metadata/annotations").and_then(|all| all.get(TIMEOUT)?.as_str()), wished)
+}
+
 /// How long a hook may take: as its object says, as the custom resource says, or as in Helm.
-pub fn limit(object: Option<&str>, wished: Option<Duration>) -> Duration {
+fn limit(object: Option<&str>, wished: Option<Duration>) -> Duration {
     let own = object.and_then(|text| duration::parse(text).ok()).filter(|limit| !limit.is_zero());
     own.or(wished).unwrap_or(DEFAULT_TIMEOUT)
 }

@@ -35,6 +35,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::History(args) => return in_runtime(cli::history::run(args)),
         Command::Rollback(args) => return in_runtime(cli::rollback::run(args)),
         Command::Adopt(args) => return in_runtime(cli::adopt::run(args)),
+        Command::Test(args) => return in_runtime(cli::test::run(args)),
         Command::Get(args) => return in_runtime(cli::get::run(args)),
     }
     Ok(ExitCode::SUCCESS)

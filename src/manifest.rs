@@ -68,8 +68,10 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         }
         let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
         let of_list = list_hook(&value);
-        let mut is_ordinary = false;
-        for mut item in flatten(value) {
+        let items = flatten(value);
+        // Nothing comes of an empty list, but Helm has it in its record.
+        let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd_file(&file);
+        for mut item in items {
             let text = match &of_list {
                 None => Some(document.trim_matches('\n').to_owned()),
                 Some(annotations) => inherit(&mut item, annotations),
@@ -254,6 +256,12 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
         assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
         assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
+    }
+
+    #[test]
+    fn an_empty_list_is_recorded_and_nothing_else() {
+        let rendered = read("---\napiVersion: v1\nkind: List\nitems: []\n---\n# nothing\n").unwrap();
+        assert_eq!((rendered.objects.len(), rendered.manifest.matches("kind: List").count()), (0, 1));
     }
 
     #[test]

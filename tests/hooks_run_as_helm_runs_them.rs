@@ -3,6 +3,7 @@
 mod crash;
 mod deletion;
 mod failure;
+mod tests;
 
 use std::time::Duration;
 

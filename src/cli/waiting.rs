@@ -22,7 +22,8 @@ pub struct Patience {
     pub no_wait: bool,
 }
 
-fn read(text: &str) -> Result<Duration, String> {
+/// Reads a duration as a flag has it.
+pub fn read(text: &str) -> Result<Duration, String> {
     duration::parse(text).map_err(|error| error.to_string())
 }
 

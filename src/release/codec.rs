@@ -38,6 +38,7 @@ pub const SECRET_LIMIT: usize = 1024 * 1024;
 /// digits, of which packing leaves half.
 const OBJECT_RESERVE: usize = 256;
 const PACKED_RESERVE: usize = 64;
+const HOOK_RESERVE: usize = 256;
 
 const SECRET_TYPE: &str = "helm.sh/release.v1";
 const HELM_KEY: &str = "release";
@@ -149,7 +150,8 @@ pub(super) fn revision_of(secret: &str, release: &str) -> Option<u32> {
 /// It is larger than a Secret may be, also counting what its objects will need once they were applied.
 pub fn encode(release: &Release, now: Timestamp) -> Result<Secret, RecordError> {
     let objects = release.own.iter().flat_map(|own| &own.objects);
-    let data = pack(release, reserve(objects))?;
+    // A hook that ran has a mark in our part and two times in Helm's.
+    let data = pack(release, reserve(objects) + release.hooks.len() * HOOK_RESERVE)?;
     let mut labels = labels(release);
     labels.insert("createdAt".into(), now.as_second().to_string());
     Ok(Secret {

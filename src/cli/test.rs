@@ -1,0 +1,303 @@
+//! `chartwright test`: runs the tests of a chart against its release, as `helm test` does.
+//!
+//! The person's own rights are used, as with helm. Nothing is asked of the operator, and of the record only the last run of each
+//! test changes.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, bail};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt;
+use kube::core::GroupVersionKind;
+use serde_json::json;
+
+use super::access::{Access, Found, Session};
+use super::output::{Format, print, table};
+use super::{named, waiting};
+use crate::discovery::{Cache, Kinds};
+use crate::error::Category;
+use crate::hooks::run::{Begun, HookError, Look, Runner};
+use crate::hooks::{self, Event, Policy, words};
+use crate::plan::Owner;
+use crate::release::{HookPhase, HookRecord, HookRun, Release, Store, StoreError};
+
+const PAUSE: Duration = Duration::from_millis(250);
+/// The operator may write the record at the same time.
+const TRIES: u32 = 3;
+
+/// Run the tests of a chart
+///
+/// Tests are the chart's hooks of the event `test`. They run one after the other, by weight, and end at the first that fails. This
+/// needs the right to make and delete what the chart's tests are, most often pods.
+///
+/// The exit code is 0 when all succeed, also where there are none, and 1 if one fails.
+#[derive(Debug, clap::Args)]
+#[command(override_usage = "chartwright test [OPTIONS] KIND NAME|KIND/NAME")]
+#[command(after_help = "Examples:
+  chartwright test nginx web
+  chartwright test nginx/web --only web-connection --logs")]
+pub struct Args {
+    /// The custom resource, `nginx web` or `nginx/web`
+    #[arg(value_name = "KIND NAME", required = true, num_args = 1..=2)]
+    pub resource: Vec<String>,
+    /// Run only the tests of this name; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub only: Vec<String>,
+    /// Print the last lines of every test's log
+    #[arg(long)]
+    pub logs: bool,
+    /// How long each test may take, as in 90s or 5m, if it does not say so itself
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = waiting::read)]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub access: Access,
+    /// Print data for scripts
+    #[arg(short, long, value_name = "FORMAT")]
+    pub output: Option<Format>,
+}
+
+/// How a test ended.
+struct Outcome {
+    hook: usize,
+    seconds: f64,
+    /// None where it succeeded.
+    failure: Option<String>,
+    log: Vec<String>,
+}
+
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let named = named::read_only(&args.resource)?;
+    let session = args.access.connect().await?;
+    let found = session.find(&named).await?;
+    let history = session.revisions(&found).await?;
+    let Some(release) = history.deployed() else {
+        bail!("no revision of the {} is deployed, so there is nothing to test", found.shown());
+    };
+    let chosen = chosen(release, &args.only)?;
+    let kinds = Cache::new(session.calls.clone()).await?.kinds();
+    let tester = Tester { args: &args, session: &session, owner: owner(&found), release, kinds };
+    let mut outcomes = vec![];
+    for hook in chosen {
+        let outcome = tester.test(hook).await?;
+        let has_failed = outcome.failure.is_some();
+        outcomes.push(outcome);
+        if has_failed {
+            break;
+        }
+    }
+    tester.record(&outcomes).await?;
+    print(&tester.shown(&found, &outcomes)?)?;
+    match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
+        true => Ok(ExitCode::SUCCESS),
+        false => Ok(ExitCode::FAILURE),
+    }
+}
+
+/// The tests in their order, or those of these names.
+fn chosen(release: &Release, only: &[String]) -> anyhow::Result<Vec<usize>> {
+    let all = hooks::at(Event::Test, &release.hooks);
+    if let Some(unknown) = only.iter().find(|name| !all.iter().any(|hook| release.hooks[*hook].name == **name)) {
+        let names: Vec<&str> = all.iter().map(|hook| release.hooks[*hook].name.as_str()).collect();
+        let known = if names.is_empty() { "has none".to_owned() } else { format!("has {}", names.join(", ")) };
+        bail!("the chart has no test {unknown:?}; it {known}");
+    }
+    let is_meant = |hook: &usize| only.is_empty() || only.contains(&release.hooks[*hook].name);
+    Ok(all.into_iter().filter(is_meant).collect())
+}
+
+fn owner(found: &Found) -> Owner {
+    let resource = &found.kind.resource;
+    Owner {
+        gvk: GroupVersionKind::gvk(&resource.group, &resource.version, &resource.kind),
+        namespace: found.cr.namespace(),
+        name: found.cr.name_any(),
+        uid: found.cr.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+struct Tester<'a> {
+    args: &'a Args,
+    session: &'a Session,
+    owner: Owner,
+    release: &'a Release,
+    kinds: Arc<Kinds>,
+}
+
+impl Tester<'_> {
+    fn runner(&self) -> Runner<'_> {
+        Runner {
+            release: &self.release.name,
+            namespace: &self.release.namespace,
+            owner: &self.owner,
+            kinds: &self.kinds,
+            calls: &self.session.calls,
+            adopt: false,
+        }
+    }
+
+    async fn test(&self, number: usize) -> anyhow::Result<Outcome> {
+        let (hook, begun) = (&self.release.hooks[number], Instant::now());
+        if std::io::stderr().is_terminal() {
+            eprintln!("running {} {}", hook.kind, hook.name);
+        }
+        let run = format!("{}.test.{}", self.release.revision, Timestamp::now().as_millisecond());
+        let ended = match self.ended(hook, &run).await {
+            // What failed is a result; what could not be asked is not.
+            Err(error) if error.category() != Category::HookFailed => return Err(error.into()),
+            ended => ended,
+        };
+        let log = match self.args.logs {
+            true => self.log(hook, &run).await,
+            false => vec![],
+        };
+        let policy = if ended.is_ok() { Policy::Succeeded } else { Policy::Failed };
+        if policy.deletes(hook) {
+            self.runner().remove(hook, &run).await?;
+        }
+        let failure = ended.err().map(|error| error.to_string());
+        Ok(Outcome { hook: number, seconds: begun.elapsed().as_secs_f64(), failure, log })
+    }
+
+    /// Makes a test's objects and waits for their end.
+    async fn ended(&self, hook: &HookRecord, run: &str) -> Result<(), HookError> {
+        let (runner, begun) = (self.runner(), Instant::now());
+        let failed = |id, why| Err(HookError::Failed { event: Event::Test, id: Box::new(id), why });
+        let too_long = |id, limit: Duration, why| {
+            Err(HookError::TooLong { event: Event::Test, id: Box::new(id), limit: limit.as_secs(), why })
+        };
+        while let Begun::Later(id) = runner.begin(hook, run).await? {
+            if begun.elapsed() > self.args.timeout {
+                return too_long(id, self.args.timeout, "what an earlier run left does not go".to_owned());
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        loop {
+            match runner.look(hook, run).await? {
+                Look::Succeeded => break,
+                Look::Absent => {
+                    let id = runner.objects(hook, run)?.first().map(|planned| planned.object.id());
+                    return id.map_or(Ok(()), |id| failed(id, "somebody deleted it before it had ended".to_owned()));
+                }
+                Look::Failed { id, why, object } => {
+                    let words = words::last(&id, &object, &self.session.calls).await;
+                    let why = words.iter().fold(why, |why, words| format!("{why}; {}", words.sentence()));
+                    runner.let_go(hook, run).await?;
+                    return failed(id, why);
+                }
+                Look::Running { id, object } => {
+                    let limit = hooks::limit_of(&object, Some(self.args.timeout));
+                    if begun.elapsed() > limit {
+                        let words = words::last(&id, &object, &self.session.calls).await;
+                        let why = words.map_or("it still runs".to_owned(), |words| words.sentence());
+                        return too_long(id, limit, why);
+                    }
+                }
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        runner.let_go(hook, run).await
+    }
+
+    async fn log(&self, hook: &HookRecord, run: &str) -> Vec<String> {
+        let mut lines = vec![];
+        for planned in self.runner().objects(hook, run).unwrap_or_default() {
+            let id = planned.object.id();
+            if let Ok(Some(live)) = self.session.calls.get(&planned.kind, &id).await {
+                let object = serde_json::to_value(live).unwrap_or_default();
+                lines.extend(
+                    words::last(&id, &object, &self.session.calls).await.into_iter().flat_map(|words| words.lines),
+                );
+            }
+        }
+        lines
+    }
+
+    /// Writes the last runs into the record, where `helm status` shows them.
+    async fn record(&self, outcomes: &[Outcome]) -> anyhow::Result<()> {
+        if outcomes.is_empty() {
+            return Ok(());
+        }
+        let store = Store::new(self.session.calls.clone());
+        for _ in 0..TRIES {
+            let (namespace, name, revision) = (&self.release.namespace, &self.release.name, self.release.revision);
+            let mut release = store.get(namespace, name, revision).await?;
+            for outcome in outcomes {
+                if let Some(hook) = release.hooks.get_mut(outcome.hook) {
+                    hook.last_run = last_run(outcome);
+                }
+            }
+            match store.update(&release).await {
+                Err(StoreError::Changed { .. }) => {}
+                written => return written.map(|_| ()).map_err(Into::into),
+            }
+        }
+        Err(anyhow!("the record of revision {} changes all the time; the tests have run", self.release.revision))
+    }
+
+    fn shown(&self, found: &Found, outcomes: &[Outcome]) -> anyhow::Result<String> {
+        let phase = |outcome: &Outcome| if outcome.failure.is_none() { "Succeeded" } else { "Failed" };
+        if let Some(format) = self.args.output {
+            let tests = outcomes.iter().map(|outcome| {
+                let hook = &self.release.hooks[outcome.hook];
+                json!({
+                    "kind": hook.kind, "name": hook.name, "phase": phase(outcome), "seconds": outcome.seconds,
+                    "message": outcome.failure, "log": outcome.log,
+                })
+            });
+            let data = json!({
+                "resource": found.shown(), "release": self.release.name, "revision": self.release.revision,
+                "tests": tests.collect::<Vec<_>>(),
+            });
+            return format.text(&data);
+        }
+        if outcomes.is_empty() {
+            return Ok(format!("{}: the chart has no tests\n", found.shown()));
+        }
+        let rows: Vec<Vec<String>> = outcomes
+            .iter()
+            .map(|outcome| {
+                let hook = &self.release.hooks[outcome.hook];
+                let seconds = format!("{:.1} s", outcome.seconds);
+                vec![format!("{} {}", hook.kind, hook.name), phase(outcome).to_owned(), seconds]
+            })
+            .collect();
+        let mut text = table(&["TEST", "RESULT", "TOOK"], &rows);
+        for outcome in outcomes {
+            let name = &self.release.hooks[outcome.hook].name;
+            outcome.log.iter().for_each(|line| text.push_str(&format!("{name} | {line}\n")));
+            outcome.failure.iter().for_each(|failure| text.push_str(&format!("{failure}\n")));
+        }
+        Ok(text)
+    }
+}
+
+fn last_run(outcome: &Outcome) -> HookRun {
+    let now = Timestamp::now();
+    let phase = if outcome.failure.is_none() { HookPhase::Succeeded } else { HookPhase::Failed };
+    let took = k8s_openapi::jiff::SignedDuration::try_from_secs_f64(outcome.seconds).unwrap_or_default();
+    HookRun { started_at: now.checked_sub(took).ok(), completed_at: Some(now), phase }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::release::codec::tests::release;
+
+    #[test]
+    fn tests_are_chosen_by_name_and_a_wrong_name_is_told() {
+        let hook = |name: &str, event: &str| HookRecord {
+            name: name.into(),
+            events: vec![event.to_owned()],
+            ..HookRecord::default()
+        };
+        let hooks = vec![hook("b", "test"), hook("migrate", "pre-install"), hook("a", "test")];
+        let release = Release { hooks, ..release() };
+        assert_eq!(chosen(&release, &[]).unwrap(), [2, 0]);
+        assert_eq!(chosen(&release, &["b".to_owned()]).unwrap(), [0]);
+        let error = chosen(&release, &["migrate".to_owned()]).unwrap_err().to_string();
+        assert_eq!(error, "the chart has no test \"migrate\"; it has a, b");
+    }
+}
