@@ -1,7 +1,14 @@
 //! Doing what the plan says, by server-side apply: crds/ first, then kind by kind in Helm's order.
 //!
+//! | module | what is in it |
+//! |---|---|
+//! | [`crds`] | the contents of crds/, and kinds that change on the way |
+//! | [`crossed`] | lists that cannot be merged any more |
+//! | [`handover`] | what others made and is handed over |
+//!
 //! Waits for CRDs hold no slot. Whatever happens, the caller learns what was applied, so that the record can say it.
 
+pub mod crds;
 pub mod crossed;
 pub mod handover;
 
@@ -17,7 +24,7 @@ use serde_json::Value;
 use crate::calls::Calls;
 use crate::drift;
 use crate::error::{Category, of_kube};
-use crate::health::{self, Health, State};
+use crate::health::{self, Health};
 use crate::manifest::order::install_rank;
 use crate::object::ObjectId;
 use crate::plan::{Plan, Planned};
@@ -67,21 +74,6 @@ pub struct Progress {
     pub stopped_by: Option<ApplyError>,
 }
 
-/// Makes sure that the contents of crds/ are there and established. They are never changed.
-pub async fn install_crds(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
-    for crd in &plan.crds {
-        match calls.create(crd).await {
-            Ok(_) => {}
-            Err(Error::Api(status)) if status.code == 409 => {}
-            Err(error) => return Err(ApplyError::refused(crd, error)),
-        }
-    }
-    for crd in plan.crds.iter().filter(|crd| is_crd(crd)) {
-        wait_until_established(crd, calls).await?;
-    }
-    Ok(())
-}
-
 /// Applies the plan's objects and stops after the first rank in which one was refused.
 pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progress {
     let mut progress = Progress::default();
@@ -103,7 +95,7 @@ pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progres
             }
         }
         if progress.stopped_by.is_none() {
-            progress.stopped_by = wait_for_crds(rank(), calls).await.err();
+            progress.stopped_by = crds::wait_for(rank(), calls).await.err();
         }
         if progress.stopped_by.is_some() {
             break;
@@ -149,7 +141,10 @@ async fn apply_one<'a>(
     if preflight.hand_over.contains(&id) {
         handover::hand_over(planned, calls).await?;
     }
-    let applied = calls.apply(planned).await;
+    let applied = match crds::is_of(&planned.object, &preflight.changing) {
+        true => crds::apply_when_served(planned, calls).await,
+        false => calls.apply(planned).await,
+    };
     applied.map(|object| (planned, object)).map_err(|error| ApplyError::refused(planned, error))
 }
 
@@ -168,33 +163,6 @@ async fn remove(planned: &Planned, id: &ObjectId, uid: &str, calls: &Calls) -> R
         }
         if Instant::now() > deadline {
             return Err(ApplyError::StillThere { id: Box::new(id.clone()) });
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-async fn wait_for_crds(rank: impl Iterator<Item = &Planned>, calls: &Calls) -> Result<(), ApplyError> {
-    for crd in rank.filter(|planned| is_crd(planned)) {
-        wait_until_established(crd, calls).await?;
-    }
-    Ok(())
-}
-
-fn is_crd(planned: &Planned) -> bool {
-    planned.object.kind() == "CustomResourceDefinition"
-}
-
-async fn wait_until_established(crd: &Planned, calls: &Calls) -> Result<(), ApplyError> {
-    let id = crd.object.id();
-    let deadline = Instant::now() + CRD_PATIENCE;
-    loop {
-        let live = calls.get(&crd.kind, &id).await.map_err(|error| ApplyError::refused(crd, error))?;
-        let value = live.and_then(|live| serde_json::to_value(live).ok());
-        if value.is_some_and(|value| health::of(&value, Timestamp::now()).state == State::Current) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(ApplyError::NotEstablished { id: Box::new(id) });
         }
         tokio::time::sleep(LOOK).await;
     }

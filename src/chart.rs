@@ -11,6 +11,7 @@
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
 //! | [`asks`] | whether templates ask the cluster |
 //! | [`brings`] | the kinds in crds/ |
+//! | [`revision`] | the number of a revision, for templates that ask for it |
 //! | [`fingerprint`] | a cheap look whether anything changed |
 //! | [`recorded`] | whether it is the chart of a release that helm made |
 //! | [`reload`] | a chart that is replaced while it is in use |
@@ -37,6 +38,7 @@ pub mod ignore;
 pub mod notes;
 pub mod recorded;
 pub mod reload;
+pub mod revision;
 
 pub use asks::Asks;
 pub use brings::Brought;
@@ -156,15 +158,15 @@ impl Chart {
 }
 
 impl Chart {
-    /// The kinds that its crds/ define.
-    pub fn brings(&self) -> &[Brought] {
-        self.brought.get_or_init(|| brings::read(&self.dir))
-    }
-
     /// Whether a word stands in any of its files. For rare questions: the files are read anew.
     pub fn mentions(&self, word: &str) -> bool {
         let files = files::list(&self.dir).unwrap_or_default();
         files.iter().any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
+    }
+
+    /// The kinds that its crds/ define.
+    pub fn brings(&self) -> &[Brought] {
+        self.brought.get_or_init(|| brings::read(&self.dir))
     }
 
     /// The content of values.yaml. helm complains about one that cannot be read.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use kube::core::GroupVersionKind;
 use kube::discovery::ApiResource;
+use serde_json::Value;
 
 use crate::calls::Calls;
 use crate::definitions::{Definitions, Known};
@@ -210,6 +211,21 @@ impl Cache {
     fn settled_definitions(&self) -> Known {
         self.definitions().filter(|known| known.is_older_than(SETTLED)).unwrap_or_default()
     }
+}
+
+/// The kinds that a CRD will make known, so that its resources can be planned before it is there.
+pub fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
+    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
+    let namespaced = text("/spec/scope") == "Namespaced";
+    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
+    let versions = versions.filter(|version| version.get("served") != Some(&Value::Bool(false)));
+    let kinds = versions.filter_map(|version| version.get("name")?.as_str()).map(|version| {
+        let gvk = GroupVersionKind::gvk(group, version, kind);
+        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
+        (gvk, Kind { resource, namespaced, has_status: false })
+    });
+    kinds.collect()
 }
 
 async fn discover(client: Client) -> Result<Kinds, kube::Error> {

@@ -13,10 +13,10 @@ use crate::custom_resource::CustomResource;
 use crate::hooks::{self, Event};
 use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
-use crate::release::{self, HookRecord, Own, OwnerMark};
+use crate::release::{self, History, HookRecord, Own, OwnerMark};
 use crate::values::Values;
 use crate::values::from::{Reference, parse_annotation};
-use crate::watches::{Lookup, OnFailure, Watch};
+use crate::watches::{Crds, Lookup, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, VALUES_FROM, Wishes};
 
 /// operator-sdk's, so that a project can change sides in both directions.
@@ -32,6 +32,7 @@ pub struct Identity {
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
     allow_empty: bool,
+    crds: Crds,
     lookup: Lookup,
 }
 
@@ -51,6 +52,7 @@ impl Identity {
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
             allow_empty: watch.allow_empty,
+            crds: watch.crds,
             lookup: watch.lookup,
             owner,
             status,
@@ -75,6 +77,7 @@ impl Identity {
             chart,
             owner: &self.owner,
             allow_empty: self.allow_empty,
+            crds: self.crds,
             may_own: !hooks::has(Event::PreDelete, hooks),
         }
     }
@@ -154,6 +157,12 @@ impl Identity {
     pub fn told_revision(&self) -> Option<u32> {
         let revision = self.status.as_ref()?.pointer("/deployedRelease/revision")?.as_u64()?;
         u32::try_from(revision).ok()
+    }
+
+    /// The number of a revision that is made now. Numbers go on where the records went, so that a later one is always newer
+    /// than what the status tells.
+    pub fn next_revision(&self, history: &History) -> u32 {
+        history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1)))
     }
 
     /// Whether the status speaks of the spec as it is now.

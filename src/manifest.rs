@@ -68,8 +68,10 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         }
         let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
         let of_list = list_hook(&value);
-        let mut is_ordinary = false;
-        for mut item in flatten(value) {
+        let items = flatten(value);
+        // Nothing comes of an empty list, but Helm has it in its record.
+        let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd_file(&file);
+        for mut item in items {
             let text = match &of_list {
                 None => Some(document.trim_matches('\n').to_owned()),
                 Some(annotations) => inherit(&mut item, annotations),
@@ -168,17 +170,33 @@ fn is_crd_file(file: &str) -> bool {
     }
 }
 
-/// An empty document is nothing; a `List` is its items.
+/// An empty document is nothing; a `List` is its items. In a `ConfigMapList`, an item may leave out what it is.
 fn flatten(value: Value) -> Vec<Value> {
+    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
+    let (api_version, kind) = (text("apiVersion"), text("kind").unwrap_or_default());
     let is_list = is_list(&value);
     match value {
         Value::Null => vec![],
         Value::Object(mut map) if is_list => match map.remove("items") {
-            Some(Value::Array(items)) => items.into_iter().flat_map(flatten).collect(),
+            Some(Value::Array(items)) => {
+                let item_kind = kind.strip_suffix("List").unwrap_or_default();
+                items.into_iter().flat_map(|item| flatten(typed(item, api_version.as_deref(), item_kind))).collect()
+            }
             _ => vec![],
         },
         other => vec![other],
     }
+}
+
+/// An item of a list, with the type that the list says unless it says one itself.
+fn typed(mut item: Value, api_version: Option<&str>, kind: &str) -> Value {
+    if let Some(map) = item.as_object_mut().filter(|map| !map.contains_key("apiVersion") && !map.contains_key("kind"))
+        && let Some(api_version) = api_version.filter(|_| !kind.is_empty())
+    {
+        map.insert("apiVersion".to_owned(), api_version.into());
+        map.insert("kind".to_owned(), kind.into());
+    }
+    item
 }
 
 fn is_list(value: &Value) -> bool {
@@ -231,6 +249,19 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         assert_eq!(rendered.hooks[0].file, "app/templates/job.yaml");
         let recorded = read(&rendered.manifest).unwrap();
         assert_eq!((recorded.objects, recorded.hooks, recorded.crds), (rendered.objects, vec![], vec![]));
+    }
+
+    #[test]
+    fn items_of_a_typed_list_may_leave_out_what_they_are() {
+        let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
+        assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
+        assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
+    }
+
+    #[test]
+    fn an_empty_list_is_recorded_and_nothing_else() {
+        let rendered = read("---\napiVersion: v1\nkind: List\nitems: []\n---\n# nothing\n").unwrap();
+        assert_eq!((rendered.objects.len(), rendered.manifest.matches("kind: List").count()), (0, 1));
     }
 
     #[test]

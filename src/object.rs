@@ -120,8 +120,13 @@ impl Object {
         }
     }
 
-    /// The object without map entries that are null: a create drops those, a server-side apply may refuse them.
+    /// The object without nulls, as a create makes it: in a map of texts a null is an empty one, elsewhere the entry is left
+    /// out. A server-side apply may refuse nulls.
     pub fn without_nulls(mut self) -> Self {
+        fill_nulls(&mut self.0["metadata"]);
+        if is_builtin(split_api_version(self.api_version()).0) {
+            fill_nulls(&mut self.0);
+        }
         drop_nulls(&mut self.0);
         self
     }
@@ -222,6 +227,52 @@ impl Object {
     }
 }
 
+/// Groups of Kubernetes itself whose objects have maps of texts. What a null means elsewhere is for a CRD to say.
+fn is_builtin(group: &str) -> bool {
+    const DOTTED: [&str; 4] =
+        ["networking.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "rbac.authorization.k8s.io"];
+    !group.contains('.') || DOTTED.contains(&group)
+}
+
+/// Puts in what Kubernetes reads a null as, in maps that can hold anything.
+fn fill_nulls(value: &mut Value) {
+    const TEXTS: [&str; 9] = [
+        "labels",
+        "annotations",
+        "matchLabels",
+        "nodeSelector",
+        "selector",
+        "data",
+        "stringData",
+        "binaryData",
+        "parameters",
+    ];
+    const QUANTITIES: [&str; 2] = ["limits", "requests"];
+    match value {
+        Value::Object(map) => {
+            for (key, inner) in map.iter_mut() {
+                let filling = match key.as_str() {
+                    key if TEXTS.contains(&key) => Some(""),
+                    key if QUANTITIES.contains(&key) => Some("0"),
+                    _ => None,
+                };
+                match (inner, filling) {
+                    (Value::Object(entries), Some(filling)) if entries.values().all(is_scalar) => {
+                        entries.values_mut().filter(|entry| entry.is_null()).for_each(|entry| *entry = filling.into());
+                    }
+                    (inner, _) => fill_nulls(inner),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(fill_nulls),
+        _ => {}
+    }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    !value.is_object() && !value.is_array()
+}
+
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -301,6 +352,29 @@ mod tests {
         for (value, message) in cases {
             assert_eq!(Object::new(value).unwrap_err().to_string(), message);
         }
+    }
+
+    #[test]
+    fn a_null_is_an_empty_text_where_any_key_may_be_and_nothing_elsewhere() {
+        let cleaned = |value: Value| Object::new(value).unwrap().without_nulls().value().clone();
+        let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": null, "b": "x"},
+            "metadata": {"name": "c", "labels": {"l": null}, "annotations": null}});
+        assert_eq!(
+            cleaned(config),
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "", "b": "x"},
+                "metadata": {"name": "c", "labels": {"l": ""}}})
+        );
+        let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+            "nodeSelector": {"k": null}, "affinity": {"nodeAffinity": null},
+            "containers": [{"name": "c", "resources": {"limits": {"cpu": null}}, "command": null}]}});
+        assert_eq!(
+            cleaned(pod)["spec"],
+            json!({"nodeSelector": {"k": ""}, "affinity": {},
+                "containers": [{"name": "c", "resources": {"limits": {"cpu": "0"}}}]})
+        );
+        let custom = json!({"apiVersion": "g.io/v1", "kind": "A", "metadata": {"name": "a", "labels": {"l": null}},
+            "spec": {"data": {"a": null}}});
+        assert_eq!(cleaned(custom)["spec"], json!({"data": {}}));
     }
 
     #[test]

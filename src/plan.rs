@@ -6,17 +6,17 @@
 use std::collections::HashSet;
 
 use kube::core::GroupVersionKind;
-use kube::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use crate::applyset;
-use crate::discovery::{Kind, Kinds};
+use crate::discovery::{Kind, Kinds, kinds_of_crd};
 use crate::error::Category;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
 use crate::release::{Applied, History};
 use crate::scalers::target_of;
+use crate::watches::Crds;
 
 /// Marks every object of a release; the watches on children select it.
 pub const RELEASE_LABEL: &str = "chartwright.dev/release";
@@ -47,6 +47,8 @@ pub struct Target<'a> {
     pub owner: &'a Owner,
     /// Whether a render without objects is meant.
     pub allow_empty: bool,
+    /// What becomes of the contents of crds/.
+    pub crds: Crds,
     /// Whether objects are tied to the custom resource by owner references, where those are possible. Where hooks have to run
     /// before the objects go, they are not: foreground deletion would not wait for the hooks.
     pub may_own: bool,
@@ -58,6 +60,8 @@ pub struct Planned {
     pub object: Object,
     pub kind: Kind,
     pub judged: Judged,
+    /// Its kind in a version that is served already, where its own version comes with the release.
+    pub served_as: Option<Kind>,
     /// It has a number of replicas in the chart.
     pub wants_replicas: bool,
     /// That number was left to an autoscaler.
@@ -71,7 +75,16 @@ pub struct Planned {
 impl Planned {
     pub(crate) fn new(object: Object, kind: Kind, judged: Judged) -> Self {
         let wants_replicas = object.value().pointer("/spec/replicas").is_some();
-        Planned { object, kind, judged, wants_replicas, replicas_left: false, is_scaled: false, is_settled: false }
+        Planned {
+            object,
+            kind,
+            judged,
+            wants_replicas,
+            served_as: None,
+            replicas_left: false,
+            is_scaled: false,
+            is_settled: false,
+        }
     }
 }
 
@@ -87,8 +100,12 @@ pub enum Judged {
 
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// The contents of crds/, created if absent and never changed.
+    /// The contents of crds/, as far as the watch wants them in the cluster.
     pub crds: Vec<Planned>,
+    /// Whether those that are there already are changed.
+    pub replaces_crds: bool,
+    /// All that the chart has in crds/, which nobody ever deletes.
+    pub shipped: HashSet<ObjectKey>,
     /// In the order of application.
     pub apply: Vec<Planned>,
     /// What an earlier revision had and this one has not.
@@ -132,8 +149,13 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     if rendered.objects.is_empty() && !before.is_empty() && !target.allow_empty {
         return Err(PlanError::Empty { count: before.len() });
     }
+    let mut rendered = rendered;
+    let mut plan = Plan { replaces_crds: target.crds == Crds::CreateReplace, ..Plan::default() };
+    plan.shipped = rendered.crds.iter().map(|crd| crd.id().key()).collect();
+    if target.crds == Crds::Skip {
+        rendered.crds.clear();
+    }
     let brought = Brought::by(&rendered, before);
-    let mut plan = Plan::default();
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
         plan.crds.push(Planned::new(object.without_nulls(), kind, Judged::Wholly));
@@ -212,23 +234,9 @@ impl Brought {
             (false, true) => Judged::OwnerOnly,
             (false, false) => Judged::Wholly,
         };
-        Ok(Planned::new(object, kind, judged))
+        let served_as = kinds.any_version(&object.gvk().group, object.kind()).filter(|_| unknown_yet);
+        Ok(Planned { served_as, ..Planned::new(object, kind, judged) })
     }
-}
-
-/// The kinds that a CRD will make known, so that its resources can be planned before it is there.
-fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
-    let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let (group, kind, plural) = (text("/spec/group"), text("/spec/names/kind"), text("/spec/names/plural"));
-    let namespaced = text("/spec/scope") == "Namespaced";
-    let versions = crd.pointer("/spec/versions").and_then(Value::as_array).into_iter().flatten();
-    let versions = versions.filter_map(|version| version.get("name")?.as_str());
-    let kinds = versions.map(|version| {
-        let gvk = GroupVersionKind::gvk(group, version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-        (gvk, Kind { resource, namespaced, has_status: false })
-    });
-    kinds.collect()
 }
 
 /// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.

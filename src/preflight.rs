@@ -10,6 +10,7 @@ use futures::{FutureExt, StreamExt, stream};
 use kube::Error;
 use kube::core::ObjectMeta;
 
+use crate::apply::crds::{self, GroupKind};
 use crate::apply::handover;
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
@@ -48,6 +49,8 @@ pub struct Preflight {
     pub adopted: HashSet<ObjectId>,
     /// Not there yet.
     pub new: HashSet<ObjectId>,
+    /// Kinds that this release makes others of: nobody can say yet what their objects may be.
+    pub changing: HashSet<GroupKind>,
 }
 
 impl Preflight {
@@ -76,6 +79,19 @@ pub struct Rejected {
     message: String,
 }
 
+impl Rejected {
+    /// The API server's words about an object.
+    pub fn about(id: &ObjectId, error: &Error) -> Self {
+        Rejected { category: of_kube(error), message: format!("{id}: {}", complaint_about(id, error)) }
+    }
+
+    pub fn foreign_crd(id: &ObjectId, who: &str) -> Self {
+        belongs(format!(
+            "{id} of the chart's crds/ belongs to {who}; set `crds: Create` in watches.yaml to leave it as it is"
+        ))
+    }
+}
+
 /// What became of one object.
 enum Found {
     New,
@@ -98,11 +114,12 @@ pub async fn preflight(
     allowed: Allowed,
     calls: &Calls,
 ) -> Result<Preflight, Rejected> {
-    let asker = Asker { target, known, allowed, calls, brought: brought(plan) };
+    let changing = crds::foresee(plan, target, calls).await?;
+    let asker = Asker { target, known, allowed, calls, brought: brought(plan), changing: &changing };
     let questions: Vec<_> = plan
         .apply
         .iter()
-        .filter(|planned| planned.judged != Judged::Never && !planned.is_settled)
+        .filter(|planned| (planned.judged != Judged::Never || planned.served_as.is_some()) && !planned.is_settled)
         .map(|planned| async { (planned.object.id(), asker.ask(planned).await) }.boxed())
         .collect();
     let mut preflight = Preflight::default();
@@ -114,6 +131,7 @@ pub async fn preflight(
             Err(rejected) => complaints.push(rejected),
         }
     }
+    preflight.changing.clone_from(&changing);
     match complaints.is_empty() {
         true => Ok(preflight),
         false => Err(together(complaints)),
@@ -139,12 +157,13 @@ struct Asker<'a> {
     allowed: Allowed,
     calls: &'a Calls,
     brought: HashSet<String>,
+    changing: &'a HashSet<GroupKind>,
 }
 
 impl Asker<'_> {
     async fn ask(&self, planned: &Planned) -> Result<Found, Rejected> {
         let id = planned.object.id();
-        if planned.judged == Judged::OwnerOnly {
+        if planned.judged != Judged::Wholly || crds::is_of(&planned.object, self.changing) {
             self.check_owner(planned, &id).await?;
             return Ok(Found::Unjudged);
         }
@@ -165,7 +184,8 @@ impl Asker<'_> {
 
     /// An object that we did not record: whose is it? Says whether it is taken from nobody.
     async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<bool, Rejected> {
-        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+        let kind = planned.served_as.as_ref().unwrap_or(&planned.kind);
+        let live = self.calls.metadata(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         live.map_or(Ok(false), |live| check_claim(id, &live, self.target, self.allowed))
     }
 
@@ -175,11 +195,11 @@ impl Asker<'_> {
             self.check_owner(planned, id).await?;
             return Ok(Found::Unjudged);
         }
-        let complaint = rejected(id, &error);
+        let complaint = Rejected::about(id, &error);
         let is_of_object = matches!(complaint.category, Category::ImmutableField | Category::InvalidObject);
         if self.allowed.leave && is_of_object {
             self.check_owner(planned, id).await?;
-            let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+            let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
             // What is there stays; what is not there cannot be left as it is.
             return live.and_then(|live| live.uid).map(Found::Leave).ok_or(complaint);
         }
@@ -188,7 +208,7 @@ impl Asker<'_> {
         }
         // Immutable for us only if it is ours to change at all.
         self.check_owner(planned, id).await?;
-        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| rejected(id, &error))?;
+        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         let Some(live) = live else { return Ok(Found::New) };
         let annotations = live.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
@@ -256,10 +276,6 @@ fn brought(plan: &Plan) -> HashSet<String> {
 fn mentions(message: &str, name: &str) -> bool {
     let part_of_name = |c: char| c.is_alphanumeric() || c == '-' || c == '.';
     message.split(|c| !part_of_name(c)).any(|word| word.trim_matches('.') == name)
-}
-
-fn rejected(id: &ObjectId, error: &Error) -> Rejected {
-    Rejected { category: of_kube(error), message: format!("{id}: {}", complaint_about(id, error)) }
 }
 
 /// What the API server says about an object, short, and without a Secret's values.

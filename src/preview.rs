@@ -263,6 +263,7 @@ impl Drafter<'_> {
             values: self.values,
             capabilities: &kinds.capabilities,
             is_upgrade: self.history.stood_before(self.history.next_revision()),
+            revision: self.identity.next_revision(self.history),
             is_patient: false,
         };
         let Scene { watch, helm, calls, .. } = self.scene;

@@ -12,7 +12,7 @@ use crate::applyset;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
-use crate::object::ObjectId;
+use crate::object::{ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
 use crate::release::Applied;
@@ -38,6 +38,8 @@ pub struct Rules<'a> {
     pub applied: HashSet<String>,
     /// Whether Helm's marks are enough: a person's `helm rollback` takes ours off.
     pub helm_marks_suffice: bool,
+    /// What the chart has in crds/ now. It may have been among the templates before.
+    pub shipped: Option<&'a HashSet<ObjectKey>>,
 }
 
 /// What to do with an object.
@@ -69,6 +71,9 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     let annotations = live.annotations.as_ref();
     if is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str)) {
         return Verdict::Keep("an annotation asks to keep it");
+    }
+    if rules.shipped.is_some_and(|shipped| shipped.contains(&recorded.id.key())) {
+        return Verdict::Keep("the chart has it in crds/ now");
     }
     if rules.occasion == Occasion::Upgrade && holds_data(&recorded.id) {
         return Verdict::Keep("it may hold what cannot be had back");
@@ -230,8 +235,16 @@ mod tests {
             uid: "owner".into(),
         };
         let applied = applied.iter().map(|uid| uid.to_string()).collect();
-        let rules =
-            Rules { release: "web", namespace: "here", owner: &owner, occasion, applied, helm_marks_suffice: false };
+        let shipped = HashSet::from([self::recorded("apiextensions.k8s.io", "Shipped", None).id.key()]);
+        let rules = Rules {
+            release: "web",
+            namespace: "here",
+            owner: &owner,
+            occasion,
+            applied,
+            helm_marks_suffice: false,
+            shipped: Some(&shipped),
+        };
         decide(recorded, &serde_json::from_value(live).unwrap(), &rules)
     }
 
@@ -289,6 +302,12 @@ mod tests {
             assert_eq!(verdict(Occasion::UpgradeAll), Verdict::Delete, "{kind}");
             assert_eq!(verdict(Occasion::Uninstall), Verdict::Delete, "{kind}");
         }
+    }
+
+    #[test]
+    fn what_moved_to_crds_is_kept() {
+        let shipped = recorded("apiextensions.k8s.io", "Shipped", Some("u1"));
+        assert!(matches!(verdict_for(&shipped, live(), Occasion::UpgradeAll, &[]), Verdict::Keep(_)));
     }
 
     #[test]

@@ -37,6 +37,7 @@ use crate::manifest;
 use crate::plan::PlanError;
 use crate::queue::{Turn, Urgency};
 use crate::release::{History, Hold, Own, Release, Revisions, Status, Summary};
+use crate::render;
 use crate::status::{Failure, Stage};
 use recover::Recovered;
 
@@ -314,7 +315,7 @@ impl Step {
 }
 
 async fn render_over(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
-    let rendered = subject.render(wish, history.stood_before(history.next_revision())).await?;
+    let rendered = subject.render(wish, subject.upgrade_to(history)).await?;
     let draft = subject.draft(wish, &rendered, history);
     Ok(subject.roll_out(draft, rendered, history).await?.into())
 }
@@ -334,16 +335,22 @@ async fn deploy_anew(
     situation: &course::Situation<'_>,
 ) -> Result<Deployed, ReconcileError> {
     subject.check_known_refusal(wish).await?;
-    let is_upgrade = known.standing().is_some();
+    let upgrade_to = known.standing().and(known.latest()).map(|latest| latest.revision.saturating_add(1));
+    let history = match history {
+        None if upgrade_to.is_some() && render::asks_revision(&wish.chart, &wish.values) => {
+            Some(subject.history().await?)
+        }
+        history => history,
+    };
     let (history, rendered) = match history {
-        None if known.is_empty() && subject.is_new() => (History::default(), subject.render(wish, false).await),
+        None if known.is_empty() && subject.is_new() => (History::default(), subject.render(wish, None).await),
         // Nothing that is known could be used again, so nobody waits for the records before helm starts.
         None => {
-            let (history, rendered) = tokio::join!(subject.history(), subject.render(wish, is_upgrade));
+            let (history, rendered) = tokio::join!(subject.history(), subject.render(wish, upgrade_to));
             (history?, rendered)
         }
         Some(history) => {
-            let rendered = subject.render(wish, history.stood_before(history.next_revision())).await;
+            let rendered = subject.render(wish, subject.upgrade_to(&history)).await;
             (history, rendered)
         }
     };

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::calls::Calls;
-use crate::chart::{Asks, Chart};
+use crate::chart::{Asks, Chart, revision};
 use crate::discovery::{Capabilities, Catalog, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::values::Values;
@@ -64,8 +64,15 @@ pub struct Request<'a> {
     /// With an empty version, helm believes in the one that it was made for.
     pub capabilities: &'a Capabilities,
     pub is_upgrade: bool,
+    /// As `.Release.Revision` says it. It counts only where it is asked for, see [`asks_revision`].
+    pub revision: u32,
     /// Nobody waits for it.
     pub is_patient: bool,
+}
+
+/// Whether a render may print the number of its revision. Values are asked too: a chart may call `tpl` on them.
+pub fn asks_revision(chart: &Chart, values: &Values) -> bool {
+    asks(chart, values).revision
 }
 
 /// What a render has to learn from the cluster because no argument can say it.
@@ -247,8 +254,15 @@ impl Helm {
     ) -> Result<String, RenderError> {
         let values = home.path().join("values.json");
         write(&values, &request.values.file_json()).map_err(RenderError::Temporary)?;
+        let mut chart = request.chart.dir.clone();
+        // helm says by itself that the first is 1.
+        if request.revision > 1 && asks_revision(request.chart, request.values) {
+            let own = home.path().join("chart");
+            revision::with_number(&chart, request.revision, &own).map_err(RenderError::Temporary)?;
+            chart = own;
+        }
         let limits = Limits { is_patient: request.is_patient, ..self.limits };
-        let mut args = arguments(request, &values);
+        let mut args = arguments(request, &chart, &values);
         match way {
             Some(way) => args.extend(self.asking(&way, request)),
             None => args.extend(believing(request.capabilities)),
@@ -320,8 +334,8 @@ impl Helm {
     }
 }
 
-fn arguments(request: &Request<'_>, values: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["template".into(), request.release.into(), request.chart.dir.clone().into()];
+fn arguments(request: &Request<'_>, chart: &Path, values: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["template".into(), request.release.into(), chart.into()];
     args.extend(["-n".into(), request.namespace.into(), "-f".into(), values.into()]);
     args.push("--include-crds".into());
     for assignment in request.values.exact_integers() {
@@ -375,6 +389,7 @@ mod tests {
             values: &values,
             capabilities: &capabilities,
             is_upgrade,
+            revision: 1,
             is_patient: false,
         };
         let helm = Helm { program: "helm".into(), version: version.into(), limits: Limits::default() };

@@ -67,6 +67,7 @@ impl Leaving<'_> {
             occasion: Occasion::Uninstall,
             applied: Default::default(),
             helm_marks_suffice: self.helm_took_over,
+            shipped: None,
         }
     }
 

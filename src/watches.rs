@@ -1,7 +1,7 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and twelve of ours
-//! (`releaseNamespace`, `releaseName`, `prune`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and thirteen of ours
+//! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
 //! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
@@ -69,6 +69,7 @@ pub struct Watch {
     /// What releases are called.
     pub release_name: NameTemplate,
     pub prune: Prune,
+    pub crds: Crds,
     /// Whether a render without objects may remove everything.
     pub allow_empty: bool,
     /// Fields of objects that others may decide.
@@ -147,6 +148,30 @@ pub enum Prune {
     Safe,
     /// As Helm does.
     All,
+}
+
+/// What becomes of the contents of a chart's crds/. Nothing of it is ever deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Crds {
+    /// What is not there is created, what is there is not touched. So it is in Helm.
+    #[default]
+    Create,
+    /// What is there is changed as well.
+    CreateReplace,
+    /// Somebody else sees to it.
+    Skip,
+}
+
+impl Crds {
+    /// As it is written in watches.yaml, in whatever case.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "create" => Some(Crds::Create),
+            "createreplace" => Some(Crds::CreateReplace),
+            "skip" => Some(Crds::Skip),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -310,6 +335,7 @@ impl File<'_> {
             release_namespace: fields.release_namespace,
             release_name: fields.release_name,
             prune: fields.prune,
+            crds: fields.crds,
             allow_empty: fields.allow_empty,
             ignore: fields.ignore,
             max_history: fields.max_history,

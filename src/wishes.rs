@@ -250,6 +250,7 @@ mod tests {
             release_namespace: None,
             release_name: crate::release::NameTemplate::default(),
             prune: crate::watches::Prune::Safe,
+            crds: crate::watches::Crds::Create,
             allow_empty: false,
             ignore: vec![],
             max_history: 4,

@@ -83,6 +83,7 @@ async fn render(chart: &Chart, helm: &Helm, spec: Value) -> Result<String, Rende
         values: &values,
         capabilities: &Capabilities::default(),
         is_upgrade: false,
+        revision: 1,
         is_patient: false,
     };
     helm.template(&request).await

@@ -5,6 +5,7 @@ mod harness;
 
 mod a_broken_connection_heals;
 mod a_changed_chart_upgrades;
+mod a_chart_sees_its_release_as_under_helm;
 mod a_crash_at_any_call_is_resumed;
 mod a_custom_resource_asks_to_go_back;
 mod a_custom_resource_becomes_objects;
@@ -22,6 +23,7 @@ mod a_wrong_start_ends_in_one_clear_line;
 mod an_autoscaler_keeps_its_replicas;
 mod bad_input_changes_nothing;
 mod capabilities_are_the_clusters;
+mod crds_follow_their_policy;
 mod data_is_never_replaced;
 mod deletion_leaves_nothing_behind;
 mod drift_is_healed;

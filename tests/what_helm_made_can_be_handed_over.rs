@@ -8,6 +8,7 @@ use chartwright::discovery::{Cache, Kinds};
 use chartwright::manifest::Rendered;
 use chartwright::object::Object;
 use chartwright::plan::{Owner, Planned, Target, plan};
+use chartwright::watches::Crds;
 use k8s_openapi::api::apps::v1::ReplicaSet;
 use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -100,8 +101,15 @@ impl Scene {
 
     fn planned_of(&self, objects: Vec<Value>) -> Vec<Planned> {
         let namespace = &self.project.namespace;
-        let target =
-            Target { release: "web", namespace, chart: "app", owner: &self.owner, allow_empty: false, may_own: true };
+        let target = Target {
+            release: "web",
+            namespace,
+            chart: "app",
+            owner: &self.owner,
+            allow_empty: false,
+            crds: Crds::Create,
+            may_own: true,
+        };
         let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
         plan(Rendered { objects, ..Default::default() }, &[], &target, &self.kinds).unwrap().apply
     }

@@ -1,4 +1,4 @@
-//! What a chart asks the cluster: does any template action call `lookup` or read `.Capabilities`?
+//! What a chart asks for: does any template action call `lookup`, or read `.Capabilities` or the number of its revision?
 //!
 //! Read from the text, since what a template does shows only when it runs. In doubt the answer is yes: a chart that is
 //! wrongly believed to ask renders a little slower, one that is wrongly believed not to gets empty answers. So values and
@@ -18,6 +18,8 @@ pub struct Asks {
     pub api_versions: bool,
     /// `.Capabilities.KubeVersion`.
     pub kube_version: bool,
+    /// `.Release.Revision`, or `.Release` as a whole.
+    pub revision: bool,
 }
 
 impl Asks {
@@ -26,6 +28,7 @@ impl Asks {
             lookup: self.lookup || other.lookup,
             api_versions: self.api_versions || other.api_versions,
             kube_version: self.kube_version || other.kube_version,
+            revision: self.revision || other.revision,
         }
     }
 
@@ -68,7 +71,7 @@ fn of_action(action: &str) -> Asks {
         let after = action[start + word.len()..].chars().next();
         !before.is_some_and(is_part_of_name) && !after.is_some_and(|c| is_part_of_name(c) || c == ':')
     });
-    let mut asks = Asks { lookup, ..Asks::default() };
+    let mut asks = Asks { lookup, revision: asks_revision(action), ..Asks::default() };
     for (start, word) in action.match_indices("Capabilities") {
         match action[start + word.len()..].trim_start_matches(')') {
             rest if rest.starts_with(".KubeVersion") => asks.kube_version = true,
@@ -77,6 +80,15 @@ fn of_action(action: &str) -> Asks {
         }
     }
     asks
+}
+
+fn asks_revision(action: &str) -> bool {
+    let goes_on = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let whole = action.match_indices(".Release").any(|(start, word)| {
+        let after = action[start + word.len()..].chars().next();
+        !after.is_some_and(goes_on)
+    });
+    whole || action.contains("Revision")
 }
 
 #[cfg(test)]
@@ -95,6 +107,14 @@ mod tests {
         assert!(!asks_lookup("# lookup is not used here {{ .Values.a }}"));
         assert!(!asks_lookup("{{ .Values.lookup }} {{ $lookup }} {{ mylookup 1 }}"));
         assert!(!asks_lookup("{{- /* lookup */ -}} {{ .a }}"));
+    }
+
+    #[test]
+    fn the_number_is_asked_for_by_name_or_with_all_of_release() {
+        let is_asked = |text| Asks::of_text(text).revision;
+        assert!(is_asked("{{ .Release.Revision }}") && is_asked("{{ get $.Release \"Revision\" }}"));
+        assert!(is_asked("{{ toYaml .Release }}") && is_asked("{{ include \"a\" (dict \"r\" .Release) }}"));
+        assert!(!is_asked("{{ .Release.Name }} .Release {{ .Values.Released }} {{ .ReleaseName }}"));
     }
 
     #[test]

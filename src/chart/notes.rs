@@ -21,10 +21,12 @@ use base64::engine::general_purpose::STANDARD;
 
 const FILE: &str = "templates/chartwright-notes.yaml";
 const KEY: &str = "chartwrightNotes: ";
-const TEMPLATE: &str = "\
-chartwrightNotes: {{ include (printf \"%s/templates/NOTES.txt\" .Chart.Name) . | b64enc | quote }}
+/// The notes are to see their own name in `.Template`, which helm sets anew for every file.
+const TEMPLATE: &str = r#"{{- $name := printf "%s/NOTES.txt" .Template.BasePath -}}
+{{- $_ := set . "Template" (dict "Name" $name "BasePath" .Template.BasePath) -}}
+chartwrightNotes: {{ include $name . | b64enc | quote }}
 metadata: {annotations: {helm.sh/hook: test}}
-";
+"#;
 
 /// Adds the template where there are notes. A file of the chart that has its name already is left alone.
 pub(super) fn add_template(chart: &Path) -> std::io::Result<()> {
@@ -50,7 +52,8 @@ pub fn read(source: &str, document: &str) -> Option<String> {
     }
     let quoted = document.lines().find_map(|line| line.strip_prefix(KEY))?.trim();
     let bytes = STANDARD.decode(quoted.trim_matches('"')).ok()?;
-    String::from_utf8(bytes).ok()
+    // helm takes this out of whatever a template prints; here it could not see it.
+    String::from_utf8(bytes).ok().map(|notes| notes.replace("<no value>", ""))
 }
 
 #[cfg(test)]

@@ -14,12 +14,9 @@ use super::{Chart, notes};
 
 /// `recorded` is the part `chart` of a release record.
 pub fn is_the_same(chart: &Chart, recorded: &Value) -> bool {
-    let metadata = |key: &str| recorded["metadata"].get(key).cloned().unwrap_or_default();
-    let is_same_version = ["name", "version", "dependencies"].iter().all(|key| {
-        let own = chart.metadata.get(*key).cloned().unwrap_or_default();
-        // What a repository adds to a dependency (tags, aliases) is written by both or by none.
-        metadata(key) == own || *key == "dependencies" && is_nothing(&metadata(key)) && is_nothing(&own)
-    });
+    let metadata = &recorded["metadata"];
+    let is_same_version = ["name", "version"].iter().all(|key| metadata[*key] == chart.metadata[*key])
+        && are_used(&metadata["dependencies"], &chart.metadata["dependencies"]);
     let (Some(templates), Some(files)) = (list(recorded, "templates"), list(recorded, "files")) else { return false };
     let Ok((own_templates, own_files)) = files_in(&chart.dir) else { return false };
     is_same_version
@@ -29,8 +26,17 @@ pub fn is_the_same(chart: &Chart, recorded: &Value) -> bool {
         && has_same_values(chart, recorded)
 }
 
-fn is_nothing(value: &Value) -> bool {
-    value.is_null() || value.as_array().is_some_and(Vec::is_empty)
+/// Whether subcharts that helm recorded are among those of a chart. helm leaves out what conditions and tags switch off, and
+/// writes an alias as the name (seen).
+fn are_used(recorded: &Value, own: &Value) -> bool {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let own = list(own);
+    list(recorded).iter().all(|used| {
+        own.iter().any(|own| {
+            let name = own.get("alias").filter(|alias| *alias != "").unwrap_or(&own["name"]);
+            (&used["name"], &used["version"]) == (name, &own["version"])
+        })
+    })
 }
 
 /// By path: `templates/service.yaml`.
@@ -141,6 +147,11 @@ mod tests {
         let mut more = recorded.clone();
         more["files"] = json!([file("dashboard.json", "{}")]);
         assert!(!is_the_same(&chart(values, "a: b"), &more), "a file counts too");
+        let mut below = recorded.clone();
+        below["metadata"]["dependencies"] = json!([{"name": "b", "version": "1.0.0", "repository": ""}]);
+        assert!(!is_the_same(&chart(values, "a: b"), &below), "the chart has no such subchart");
+        let own = json!([{"name": "a", "version": "1.0.0", "alias": "b"}, {"name": "c", "version": "2.0.0"}]);
+        assert!(are_used(&below["metadata"]["dependencies"], &own), "an alias, and one that is switched off");
         let mut thin = recorded;
         thin["templates"] = json!([]);
         assert!(!is_the_same(&chart(values, "a: b"), &thin));

@@ -165,6 +165,7 @@ async fn parses(chart: &Chart, helm: &Helm) -> Result<String, RenderError> {
         values: &values,
         capabilities: &capabilities,
         is_upgrade: false,
+        revision: 1,
         is_patient: false,
     };
     helm.template(&request).await

@@ -154,6 +154,7 @@ async fn try_out(watch: &Watch, helm: &Helm) -> Result<(), Finding> {
         values: &values,
         capabilities: &Capabilities::default(),
         is_upgrade: false,
+        revision: 1,
         is_patient: false,
     };
     let text = helm.template(&request).await.map_err(|error| finding(&error, watch))?;

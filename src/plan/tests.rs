@@ -1,3 +1,5 @@
+use kube::discovery::ApiResource;
+
 use super::*;
 
 fn kinds() -> Kinds {
@@ -25,7 +27,8 @@ fn object(kind: &str, metadata: Value) -> Value {
 fn planned_with(owner: &Owner, objects: Vec<Value>, before: &[Applied], allow_empty: bool) -> Result<Plan, PlanError> {
     let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
     let rendered = Rendered { objects, ..Default::default() };
-    let target = Target { release: "web", namespace: "here", chart: "app", owner, allow_empty, may_own: true };
+    let (release, namespace, chart, crds) = ("web", "here", "app", Crds::Create);
+    let target = Target { release, namespace, chart, owner, allow_empty, crds, may_own: true };
     plan(rendered, before, &target, &kinds())
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::hidden::{hide, written};
 use super::others::{Governed, left_to_others};
 use super::{Manner, Preview, PreviewError, Scene};
-use crate::apply::crossed;
+use crate::apply::{crds, crossed};
 use crate::children::ends_by_itself;
 use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
@@ -71,11 +71,14 @@ impl Change {
 type Live = HashMap<ObjectKey, DynamicObject>;
 
 impl Preview {
-    /// What would be applied, in order, with all marks and without what others decide. Of the contents of crds/ only what is
-    /// not there is created.
+    /// What would be applied, in order, with all marks and without what others decide. Of the contents of crds/ only what
+    /// would be made or changed.
     pub async fn objects(&self, scene: &Scene<'_>) -> Result<Vec<Object>, PreviewError> {
         let (live, governed) = (self.live(scene).await?, Governed::of(self, scene).await);
-        let mut objects = self.new_crds(scene).await?;
+        let crds = self.changes_of_crds(scene).await?;
+        let is_written = |planned: &&Planned| crds.iter().any(|change| change.id == planned.object.id());
+        let mut objects: Vec<Object> =
+            self.plan.crds.iter().filter(is_written).map(|planned| planned.object.clone()).collect();
         objects.extend(self.plan.apply.iter().map(|planned| match live.get(&planned.object.id().key()) {
             Some(live) => left_to_others(planned, live, self, &governed, scene).object,
             None => planned.object.clone(),
@@ -96,8 +99,7 @@ impl Preview {
         let look =
             Look { preview: self, scene, governed: Governed::of(self, scene).await, live: self.live(scene).await? };
         let preflight = look.preflight().await?;
-        let crds = self.new_crds(scene).await?.into_iter();
-        let mut changes: Vec<Change> = crds.map(|crd| created(&crd)).collect();
+        let mut changes = self.changes_of_crds(scene).await?;
         let looks: Vec<_> = self.plan.apply.iter().map(|planned| look.at(planned, &preflight).boxed()).collect();
         let found: Vec<Option<Change>> = stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
         changes.extend(found.into_iter().flatten());
@@ -126,14 +128,22 @@ impl Preview {
         Ok(keys.zip(found).filter_map(|(key, live)| Some((key, live?))).collect())
     }
 
-    async fn new_crds(&self, scene: &Scene<'_>) -> Result<Vec<Object>, PreviewError> {
-        let mut absent = vec![];
+    /// What would become of the contents of crds/.
+    async fn changes_of_crds(&self, scene: &Scene<'_>) -> Result<Vec<Change>, PreviewError> {
+        let mut changes = vec![];
         for planned in &self.plan.crds {
-            if read(planned, scene).await?.is_none() {
-                absent.push(planned.object.clone());
+            let id = planned.object.id();
+            let Some(live) = read(planned, scene).await? else {
+                changes.push(created(&planned.object));
+                continue;
+            };
+            if self.plan.replaces_crds {
+                let answer = scene.calls.dry_run(planned).await.map_err(|error| refused(&id, &error))?;
+                let (before, after) = (value_of(&live), value_of(&answer.object));
+                changes.extend((before != after).then(|| Change::new(id, What::Changed, Some(before), Some(after))));
             }
         }
-        Ok(absent)
+        Ok(changes)
     }
 }
 
@@ -141,6 +151,10 @@ async fn read(planned: &Planned, scene: &Scene<'_>) -> Result<Option<DynamicObje
     let id = planned.object.id();
     let live = scene.calls.get(&planned.kind, &id).await;
     live.map_err(|error| PreviewError::Look { id: Box::new(id), error })
+}
+
+fn refused(id: &ObjectId, error: &kube::Error) -> PreviewError {
+    PreviewError::Refused { id: Box::new(id.clone()), complaint: complaint_about(id, error) }
 }
 
 fn created(object: &Object) -> Change {
@@ -199,6 +213,11 @@ impl Look<'_> {
                 let after = planned.object.value().clone();
                 Ok(Some(Change::new(id, What::Replaced, Some(value_of(live)), Some(after))))
             }
+            // The API server would judge it by what the kind is now.
+            Some(live) if crds::is_of(&planned.object, &preflight.changing) => {
+                let after = planned.object.value().clone();
+                Ok(Some(Change::new(id, What::Changed, Some(value_of(live)), Some(after))))
+            }
             Some(live) => self.compare(planned, live).await,
         }
     }
@@ -241,7 +260,7 @@ impl Look<'_> {
             true => Err(error),
             false => crossed::dry_run(sent, &lists, calls).await,
         };
-        answer.map_err(|error| PreviewError::Refused { complaint: complaint_about(&id, &error), id: Box::new(id) })
+        answer.map_err(|error| refused(&id, &error))
     }
 
     fn changed(
@@ -273,6 +292,7 @@ impl Look<'_> {
             },
             applied: self.live.values().filter_map(|live| live.metadata.uid.clone()).collect(),
             helm_marks_suffice: preview.history.foreign_since_deployed().next().is_some(),
+            shipped: Some(&preview.plan.shipped),
         };
         let kinds = self.scene.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let mut changes = vec![];

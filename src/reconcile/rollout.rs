@@ -30,8 +30,7 @@ impl Subject<'_> {
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
-            // Numbers go on where the records went, so that a later one is always newer than what the status tells.
-            revision: history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1))),
+            revision: self.next_revision(history),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
             chart: wish.chart.metadata.clone(),
             defaults: wish.chart.defaults(),
@@ -115,7 +114,7 @@ impl Subject<'_> {
         let allowed = self.allowed(is_lenient(&draft));
         let preflight = preflight(&plan, &target, &known, allowed, &self.calls).await?;
 
-        apply::install_crds(&plan, &self.calls).await?;
+        apply::crds::install(&plan, &self.calls).await?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
@@ -277,6 +276,7 @@ impl Subject<'_> {
             occasion,
             applied: progress.all().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
             helm_marks_suffice,
+            shipped: Some(&plan.shipped),
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();

@@ -209,9 +209,14 @@ impl<'a> Subject<'a> {
         ReconcileError::Refused { category, message }
     }
 
+    /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
+    pub fn upgrade_to(&self, history: &History) -> Option<u32> {
+        history.stood_before(history.next_revision()).then(|| self.next_revision(history))
+    }
+
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:
     /// nothing has been written yet.
-    pub async fn render(&self, wish: &Wish, is_upgrade: bool) -> Result<Rendered, ReconcileError> {
+    pub async fn render(&self, wish: &Wish, upgrade_to: Option<u32>) -> Result<Rendered, ReconcileError> {
         let Wish { chart, values, .. } = wish;
         let kinds = self.context.kinds.for_render().await?;
         self.check_refusal(self.input(wish).await?)?;
@@ -221,7 +226,8 @@ impl<'a> Subject<'a> {
             namespace: &self.namespace,
             values,
             capabilities: &kinds.capabilities,
-            is_upgrade,
+            is_upgrade: upgrade_to.is_some(),
+            revision: upgrade_to.unwrap_or(1),
             is_patient: self.turn.urgency != Urgency::Edit,
         };
         let through = self.through(wish, kinds.clone()).await?;

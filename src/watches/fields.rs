@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Lookup, OnFailure, Prune, ignore, suggest, values_from};
+use super::{Crds, Lookup, OnFailure, Prune, ignore, suggest, values_from};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
 use crate::release::NameTemplate;
@@ -19,7 +19,7 @@ use crate::release::name::NameError;
 use crate::values::OverrideError;
 use crate::values::from::Source;
 
-const KNOWN: [&str; 22] = [
+const KNOWN: [&str; 23] = [
     "group",
     "version",
     "kind",
@@ -33,6 +33,7 @@ const KNOWN: [&str; 22] = [
     "releaseNamespace",
     "releaseName",
     "prune",
+    "crds",
     "ignoreFields",
     "allowEmpty",
     "maxHistory",
@@ -71,6 +72,8 @@ pub enum Problem {
     TwoLookups(&'static str),
     #[error("`prune`: `{0}` is not known: write `safe` or `all`")]
     Prune(String),
+    #[error("`crds`: `{0}` is not known: write `Create`, `CreateReplace` or `Skip`")]
+    Crds(String),
     #[error("`releaseNamespace`: `{0}` is not the name of a namespace: small letters, digits and `-`, at most 63")]
     ReleaseNamespace(String),
     #[error("`releaseName`: {0}")]
@@ -105,6 +108,7 @@ impl Problem {
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Lookup(_) | Problem::TwoLookups(_) => vec!["lookup"],
             Problem::Prune(_) => vec!["prune"],
+            Problem::Crds(_) => vec!["crds"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
             Problem::IgnoreFields(_) => vec!["ignoreFields"],
             Problem::ValuesFrom(_) => vec!["valuesFrom"],
@@ -139,6 +143,7 @@ pub struct Fields {
     pub release_namespace: Option<String>,
     pub release_name: NameTemplate,
     pub prune: Prune,
+    pub crds: Crds,
     pub allow_empty: bool,
     pub ignore: Vec<Ignore>,
     pub max_history: usize,
@@ -174,6 +179,7 @@ impl Fields {
             release_namespace: release_namespace(map)?,
             release_name: release_name(map)?,
             prune: prune(map)?,
+            crds: crds(map)?,
             allow_empty: boolean(map, "allowEmpty")?.unwrap_or(false),
             ignore: get(map, "ignoreFields").map(ignore::read).transpose()?.unwrap_or_default(),
             max_history: number(map, "maxHistory", 0, "; 0 keeps all revisions")?.unwrap_or(MAX_HISTORY),
@@ -302,6 +308,13 @@ fn prune(map: &Map<String, Value>) -> Result<Prune, Problem> {
         None | Some("" | "safe") => Ok(Prune::Safe),
         Some("all") => Ok(Prune::All),
         Some(other) => Err(Problem::Prune(other.to_owned())),
+    }
+}
+
+fn crds(map: &Map<String, Value>) -> Result<Crds, Problem> {
+    match text(map, "crds")? {
+        None | Some("") => Ok(Crds::default()),
+        Some(text) => Crds::parse(text).ok_or_else(|| Problem::Crds(text.to_owned())),
     }
 }
 

@@ -47,6 +47,7 @@ fn an_entry_without_options_has_the_defaults() {
     assert_eq!(watch.chart.name, "a");
     assert!(watch.watch_dependents && watch.lookup == Lookup::Release && !watch.allow_empty);
     assert_eq!((watch.prune, watch.reconcile_period, watch.max_concurrent), (Prune::Safe, None, None));
+    assert_eq!(watch.crds, Crds::Create);
     assert_eq!((&watch.selector, &watch.release_namespace, &watch.overrides), (&None, &None, &Overrides::default()));
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (10, OnFailure::Stop, 3));
     assert_eq!((watch.progress_deadline, &watch.release_name), (None, &NameTemplate::default()));
@@ -62,6 +63,7 @@ fn every_option_is_read() {
   maxConcurrentReconciles: 7
   releaseNamespace: apps
   prune: all
+  crds: createreplace
   allowEmpty: true
   maxHistory: 0
   onFailure: rollback
@@ -75,7 +77,7 @@ fn every_option_is_read() {
     assert_eq!(overrides, ["debug=true", "image.tag=\"1.2\"", "replicas=3"]);
     assert_eq!(watch.selector.as_deref(), Some("a=b,c"));
     assert_eq!(watch.reconcile_period, Some(Duration::from_secs(90)));
-    assert_eq!((watch.max_concurrent, watch.prune), (Some(7), Prune::All));
+    assert_eq!((watch.max_concurrent, watch.prune, watch.crds), (Some(7), Prune::All, Crds::CreateReplace));
     assert_eq!(watch.release_namespace.as_deref(), Some("apps"));
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (0, OnFailure::Rollback, 5));
     assert_eq!(watch.progress_deadline, Some(Duration::from_secs(600)));
@@ -134,6 +136,7 @@ fn an_error_names_file_line_entry_kind_and_field() {
     let cases = [
         ("  dryRunOption: client\n", "watches.yaml:5: entry 1 (g.io/v1 A): `dryRunOption`: `client` is not known"),
         ("  prune: some\n", "`prune`: `some` is not known: write `safe` or `all`"),
+        ("  crds: Replace\n", "`crds`: `Replace` is not known: write `Create`, `CreateReplace` or `Skip`"),
         ("  watchDependentResources: maybe\n", "`watchDependentResources` must be true or false, but is text"),
         ("  maxConcurrentReconciles: 0\n", "`maxConcurrentReconciles`: `0` is not a whole number from 1 on"),
         (

@@ -23,7 +23,15 @@ async fn open(project: &Project, lookup: Lookup, calls: Calls) -> Gateway {
     let gvk = GroupVersionKind::gvk(&project.resource.group, "v1", &project.resource.kind);
     let owner = Owner { gvk, namespace: Some(project.namespace.clone()), name: "web".into(), uid: "u".into() };
     let (release, namespace) = ("web", project.namespace.as_str());
-    let target = Target { release, namespace, chart: "app", owner: &owner, allow_empty: false, may_own: true };
+    let target = Target {
+        release,
+        namespace,
+        chart: "app",
+        owner: &owner,
+        allow_empty: false,
+        crds: Default::default(),
+        may_own: true,
+    };
     let fence = Fence::new(lookup, &target, &History::default());
     let catalog = kinds.catalog.clone();
     Gateway::open(Sight { reader: Reader { calls, kinds: Arc::clone(&kinds), fence }, catalog }).await.unwrap()

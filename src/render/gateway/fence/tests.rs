@@ -12,8 +12,15 @@ fn owner() -> Owner {
 
 fn fence(lookup: Lookup, history: &History) -> Fence {
     let owner = owner();
-    let target =
-        Target { release: "web", namespace: "here", chart: "app", owner: &owner, allow_empty: false, may_own: true };
+    let target = Target {
+        release: "web",
+        namespace: "here",
+        chart: "app",
+        owner: &owner,
+        allow_empty: false,
+        crds: Default::default(),
+        may_own: true,
+    };
     Fence::new(lookup, &target, history)
 }
 

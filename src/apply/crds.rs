@@ -1,0 +1,132 @@
+//! The contents of crds/, and kinds that become others in the middle of a rollout.
+//!
+//! Helm creates what is not there and never changes it. A watch may ask for more: then what is there is applied too. Nothing
+//! here deletes, and what the API server refuses (to give up a version that objects are stored in, say) is refused before
+//! anything was written.
+//!
+//! A release may change a CRD and use what is new at once. The API server still judges by the old one when it is asked
+//! before, and for a moment after it was changed. So objects of such kinds are not judged ahead, and are tried for a while.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use kube::Error;
+use kube::api::DynamicObject;
+use serde_json::Value;
+
+use super::{ApplyError, CRD_PATIENCE, LOOK, handover};
+use crate::calls::Calls;
+use crate::error::{Category, of_kube};
+use crate::health::{self, State};
+use crate::object::Object;
+use crate::ownership::{Claim, judge};
+use crate::plan::{Plan, Planned, Target};
+use crate::preflight::Rejected;
+use k8s_openapi::jiff::Timestamp;
+
+/// How long the API server may take to serve a kind as its CRD says now. It takes milliseconds.
+const SERVED_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A kind in all its versions: group and name.
+pub type GroupKind = (String, String);
+
+/// Makes sure that the contents of crds/ are there and established.
+pub async fn install(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
+    for crd in &plan.crds {
+        let done = match plan.replaces_crds {
+            true => {
+                handover::hand_over(crd, calls).await?;
+                calls.apply(crd).await
+            }
+            false => calls.create(crd).await,
+        };
+        match done {
+            Ok(_) => {}
+            Err(Error::Api(status)) if status.code == 409 && !plan.replaces_crds => {}
+            Err(error) => return Err(ApplyError::refused(crd, error)),
+        }
+    }
+    wait_for(plan.crds.iter(), calls).await
+}
+
+/// Waits until those of the objects that are CRDs are established.
+pub(super) async fn wait_for(objects: impl Iterator<Item = &Planned>, calls: &Calls) -> Result<(), ApplyError> {
+    for crd in objects.filter(|planned| is_crd(&planned.object)) {
+        wait_until_established(crd, calls).await?;
+    }
+    Ok(())
+}
+
+async fn wait_until_established(crd: &Planned, calls: &Calls) -> Result<(), ApplyError> {
+    let id = crd.object.id();
+    let deadline = Instant::now() + CRD_PATIENCE;
+    loop {
+        let live = calls.get(&crd.kind, &id).await.map_err(|error| ApplyError::refused(crd, error))?;
+        let value = live.and_then(|live| serde_json::to_value(live).ok());
+        if value.is_some_and(|value| health::of(&value, Timestamp::now()).state == State::Current) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(ApplyError::NotEstablished { id: Box::new(id) });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The kinds that the plan makes others of, found by a dry run of their CRDs. Refuses what the API server would refuse of
+/// crds/, and a CRD that belongs to another release.
+pub async fn foresee(plan: &Plan, target: &Target<'_>, calls: &Calls) -> Result<HashSet<GroupKind>, Rejected> {
+    let mut changing = HashSet::new();
+    for crd in plan.crds.iter().filter(|crd| plan.replaces_crds && is_crd(&crd.object)) {
+        let id = crd.object.id();
+        let rejected = |error: &Error| Rejected::about(&id, error);
+        let Some(live) = calls.metadata(&crd.kind, &id).await.map_err(|error| rejected(&error))? else { continue };
+        if let Claim::Foreign(who) = judge(&live, target.release, target.namespace, target.owner) {
+            return Err(Rejected::foreign_crd(&id, &who));
+        }
+        let answer = calls.dry_run(crd).await.map_err(|error| rejected(&error))?;
+        if answer.object.metadata.generation != live.generation {
+            changing.insert(group_kind(&crd.object));
+        }
+    }
+    // What is wrong with these is told when all objects are asked about.
+    for crd in plan.apply.iter().filter(|planned| !planned.is_settled && is_crd(&planned.object)) {
+        let Ok(Some(live)) = calls.metadata(&crd.kind, &crd.object.id()).await else { continue };
+        let Ok(answer) = calls.dry_run(crd).await else { continue };
+        if answer.object.metadata.generation != live.generation {
+            changing.insert(group_kind(&crd.object));
+        }
+    }
+    Ok(changing)
+}
+
+/// Whether an object is of one of these kinds.
+pub fn is_of(object: &Object, kinds: &HashSet<GroupKind>) -> bool {
+    !kinds.is_empty() && kinds.contains(&(object.gvk().group, object.kind().to_owned()))
+}
+
+/// Applies an object of a kind that was just changed, as soon as the API server knows what it is now.
+pub(super) async fn apply_when_served(planned: &Planned, calls: &Calls) -> Result<DynamicObject, Error> {
+    let deadline = Instant::now() + SERVED_PATIENCE;
+    loop {
+        match calls.apply(planned).await {
+            Err(error) if is_of_old_kind(&error) && Instant::now() < deadline => tokio::time::sleep(LOOK).await,
+            answer => return answer,
+        }
+    }
+}
+
+/// What the old version of a kind may say of an object of the new one.
+fn is_of_old_kind(error: &Error) -> bool {
+    matches!(of_kube(error), Category::InvalidObject | Category::ImmutableField | Category::UnknownKind)
+}
+
+pub fn is_crd(object: &Object) -> bool {
+    object.kind() == "CustomResourceDefinition"
+}
+
+/// The kind that a CRD defines.
+fn group_kind(crd: &Object) -> GroupKind {
+    let text = |pointer: &str| crd.value().pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    (text("/spec/group"), text("/spec/names/kind"))
+}
