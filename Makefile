@@ -15,6 +15,11 @@ CASE ?=
 N ?= 1000
 # text or json.
 O ?= text
+# A chart for the proof, with its values and those of the upgrade, or the chart of the upgrade.
+CHART ?=
+VALUES ?=
+UPGRADE_VALUES ?=
+UPGRADE_CHART ?=
 
 TOOLS := $(CURDIR)/target/tools
 HELM ?= $(if $(shell command -v helm),helm,$(TOOLS)/helm)
@@ -62,6 +67,17 @@ hooks-proof: tools ## Kill the operator while hooks run, and have a hundred hook
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)
 	cargo build --quiet --release --workspace
 	target/release/bench -n $(N) -o $(O)
+
+.PHONY: fidelity
+fidelity: tools ## Compare helm and Chartwright on a chart, field by field (make fidelity CHART=dir VALUES=file)
+	@test -n "$(CHART)" || { echo 'error: name a chart, as in: make fidelity CHART=helm-charts/nginx' >&2; exit 2; }
+	cargo build --quiet --workspace
+	target/debug/fidelity -o $(O) --chart $(CHART) $(if $(VALUES),--values $(VALUES)) $(if $(UPGRADE_VALUES),--upgrade-values $(UPGRADE_VALUES)) $(if $(UPGRADE_CHART),--upgrade-chart $(UPGRADE_CHART))
+
+.PHONY: fidelity-all
+fidelity-all: tools ## The same with all charts of fidelity/cases
+	cargo build --quiet --workspace
+	target/debug/fidelity -o $(O) --all
 
 .PHONY: tools
 tools: ## Get helm, kubectl and the parts of the control plane

@@ -405,7 +405,7 @@ pub async fn create_namespace(client: &Client, name: &str) {
     Api::all(client.clone()).create(&PostParams::default(), &body).await.expect("the namespace is created");
 }
 
-fn copy_dir(from: &Path, to: &Path) {
+pub fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
     for entry in std::fs::read_dir(from).unwrap_or_else(|error| panic!("{}: {error}", from.display())) {
         let entry = entry.expect("an entry");

@@ -43,6 +43,7 @@ mod the_docs_are_true;
 mod the_end_is_quick_and_clean;
 mod the_fields_of_a_watch_take_effect;
 mod the_lab_behaves_like_a_cluster;
+mod the_proof_finds_no_difference;
 mod the_sample_operator_works;
 mod the_status_tells_why;
 mod the_urgent_go_ahead;

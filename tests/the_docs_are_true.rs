@@ -154,7 +154,7 @@ fn every_make_command_has_its_target_and_uses_its_variables() {
             for (name, value) in arguments.iter().filter_map(|argument| argument.split_once('=')) {
                 assert!(said.contains(value), "make {arguments:?} makes no use of {name}: {said}");
                 let is_test = |path: &PathBuf| path.to_str().unwrap().contains(value) || read(path).contains(value);
-                let sources = [files("src", ".rs"), files("tests", ".rs"), files("lab", ".rs")].concat();
+                let sources = ["src", "tests", "lab", "fidelity"].map(|dir| files(dir, ".rs")).concat();
                 assert!(name != "T" || sources.iter().any(is_test), "no test is called {value}");
             }
         }
@@ -221,8 +221,12 @@ fn links_lead_to_files_and_headings_that_exist() {
 #[test]
 fn every_dependency_is_explained_and_nothing_else() {
     let explained = page("docs/dependencies.md");
-    let tables =
-        [("Cargo.toml", "## The operator"), ("lab/Cargo.toml", "## The lab"), ("bench/Cargo.toml", "## The benchmark")];
+    let tables = [
+        ("Cargo.toml", "## The operator"),
+        ("lab/Cargo.toml", "## The lab"),
+        ("bench/Cargo.toml", "## The benchmark"),
+        ("fidelity/Cargo.toml", "## The proof"),
+    ];
     for (manifest, heading) in tables {
         let text = read(manifest);
         let mut wanted = BTreeSet::new();
