@@ -158,10 +158,12 @@ impl Chart {
 }
 
 impl Chart {
-    /// Whether a word stands in any of its files. For rare questions: the files are read anew.
+    /// Whether a word stands in any of its templates. For rare questions: the files are read anew.
     pub fn mentions(&self, word: &str) -> bool {
         let files = files::list(&self.dir).unwrap_or_default();
-        files.iter().any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
+        let is_template = |path: &Path| path.components().any(|part| part.as_os_str() == "templates");
+        let mut templates = files.iter().filter(|found| is_template(&found.path));
+        templates.any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
     }
 
     /// The kinds that its crds/ define.

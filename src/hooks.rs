@@ -115,9 +115,9 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Stands on the objects of this run, and on no others.
-    pub fn run(&self, revision: u32) -> String {
-        format!("{revision}.{}.{}", self.event.as_str(), self.attempt)
+    /// Stands on the objects of this run, and on no others: hooks outlive their release, and names come again.
+    pub fn run(&self, revision: u32, owner: &str) -> String {
+        format!("{revision}.{}.{}.{}.{owner}", self.event.as_str(), self.hook, self.attempt)
     }
 
     /// How long it may still take.
@@ -156,7 +156,7 @@ pub fn recorded(hook: &Hook) -> HookRecord {
             .map(|line| format!("{line}\n"))
             .collect(),
         events: hook.events.clone(),
-        weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.trim().parse().ok()).unwrap_or(0),
+        weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.parse().ok()).unwrap_or(0),
         delete_policies: list("helm.sh/hook-delete-policy"),
         output_log_policies: list("helm.sh/hook-output-log-policy"),
         ..HookRecord::default()
@@ -248,6 +248,13 @@ fn sentence(said: &Value, otherwise: &str) -> String {
         (Some(one), None) | (None, Some(one)) => one.to_owned(),
         (None, None) => otherwise.to_owned(),
     }
+}
+
+/// Whether two runs are tries of the same hook at the same event of the same revision.
+pub fn is_same_but_for_attempt(a: &str, b: &str) -> bool {
+    let parts =
+        |run: &str| run.split('.').map(str::to_owned).enumerate().filter(|(at, _)| *at != 3).collect::<Vec<_>>();
+    a.split('.').count() == 5 && parts(a) == parts(b)
 }
 
 /// Whether an object is waited for.

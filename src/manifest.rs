@@ -33,6 +33,8 @@ pub struct Rendered {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hook {
     pub object: Object,
+    /// More objects of the same hook, where it is a list.
+    pub others: Vec<Object>,
     /// In Helm's words: `pre-install`, `test`.
     pub events: Vec<String>,
     /// The chart's file, and the text in it.
@@ -71,13 +73,14 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         let items = flatten(value);
         // Nothing comes of an empty list, but Helm has it in its record.
         let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd_file(&file);
+        let hooks_before = rendered.hooks.len();
         for mut item in items {
-            let text = match &of_list {
-                None => Some(document.trim_matches('\n').to_owned()),
-                Some(annotations) => inherit(&mut item, annotations),
-            };
+            let may_be_hook = of_list.as_ref().is_none_or(|annotations| inherit(&mut item, annotations));
             let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;
-            is_ordinary |= sort_in(&mut rendered, object, &file, text);
+            match rendered.hooks.get_mut(hooks_before) {
+                Some(list) => list.others.push(object),
+                None => is_ordinary |= sort_in(&mut rendered, object, &file, may_be_hook.then_some(document)),
+            }
         }
         if is_ordinary {
             rendered.manifest.push_str(&format!("---\n{}\n", document.trim_matches('\n')));
@@ -99,10 +102,10 @@ fn list_hook(document: &Value) -> Option<Map<String, Value>> {
     )
 }
 
-/// Has an item say what its list says about hooks, and tells the text that says so. None where the list is no hook.
-fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> Option<String> {
+/// Has an item say what its list says about hooks. False where the list is no hook.
+fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> bool {
     if !annotations.contains_key(HOOK) {
-        return None;
+        return false;
     }
     let own = &mut item["metadata"]["annotations"];
     if !own.is_object() {
@@ -111,11 +114,11 @@ fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> Option<String>
     for (key, value) in annotations {
         own[key] = value.clone();
     }
-    Some(item.to_string())
+    true
 }
 
 /// Puts an object where it belongs; true for an ordinary one. `text` is what a hook's record holds, if it may be one.
-fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<String>) -> bool {
+fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<&str>) -> bool {
     if is_crd_file(file) {
         rendered.crds.push(object);
     } else if let (Some(events), Some(text)) = (object.annotation(HOOK), text) {
@@ -123,7 +126,8 @@ fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<Str
             "test-success" => "test".to_owned(),
             event => event.to_owned(),
         });
-        rendered.hooks.push(Hook { events: events.collect(), object, file: file.to_owned(), text });
+        let (file, text) = (file.to_owned(), text.trim_matches('\n').to_owned());
+        rendered.hooks.push(Hook { events: events.collect(), object, others: vec![], file, text });
     } else {
         rendered.objects.push(object);
         return true;
@@ -274,10 +278,10 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         let ordinary = read(&list("")).unwrap();
         assert_eq!(names(&ordinary.objects), ["Secret/b", "ConfigMap/a"]);
         let hooks = read(&list("helm.sh/hook: pre-install, helm.sh/hook-weight: '3'")).unwrap().hooks;
-        assert_eq!(hooks.iter().map(|hook| hook.object.name()).collect::<Vec<_>>(), ["a", "b"]);
-        let again = read(&hooks[1].text).unwrap().hooks;
+        assert_eq!((hooks.len(), hooks[0].object.name(), hooks[0].others[0].name()), (1, "a", "b"));
+        let again = read(&hooks[0].text).unwrap().hooks;
         assert_eq!(again[0].events, ["pre-install"], "a record of it can be read again");
-        assert_eq!(again[0].object.annotation("helm.sh/hook-weight"), Some("3"));
+        assert_eq!(again[0].others[0].annotation("helm.sh/hook-weight"), Some("3"));
     }
 
     #[test]

@@ -115,7 +115,15 @@ pub async fn preflight(
     calls: &Calls,
 ) -> Result<Preflight, Rejected> {
     let changing = crds::foresee(plan, target, calls).await?;
-    let asker = Asker { target, known, allowed, calls, brought: brought(plan), changing: &changing };
+    let asker = Asker {
+        target,
+        known,
+        allowed,
+        calls,
+        brought: brought(plan),
+        changing: &changing,
+        defined: crds::defined(plan),
+    };
     let questions: Vec<_> = plan
         .apply
         .iter()
@@ -158,6 +166,8 @@ struct Asker<'a> {
     calls: &'a Calls,
     brought: HashSet<String>,
     changing: &'a HashSet<GroupKind>,
+    /// Kinds that the release's CRDs define.
+    defined: HashSet<GroupKind>,
 }
 
 impl Asker<'_> {
@@ -196,6 +206,10 @@ impl Asker<'_> {
             return Ok(Found::Unjudged);
         }
         let complaint = Rejected::about(id, &error);
+        // Its CRD went a moment ago, and comes again with the release.
+        if complaint.category == Category::UnknownKind && crds::is_of(&planned.object, &self.defined) {
+            return Ok(Found::Unjudged);
+        }
         let is_of_object = matches!(complaint.category, Category::ImmutableField | Category::InvalidObject);
         if self.allowed.leave && is_of_object {
             self.check_owner(planned, id).await?;

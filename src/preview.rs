@@ -24,7 +24,7 @@ use crate::course::{self, Course, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
-use crate::hooks;
+use crate::hooks::{self, Event};
 use crate::identity::Identity;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
@@ -251,7 +251,11 @@ impl Drafter<'_> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.scene.kinds.kinds_with(&wanted).await?;
         let before = plan::before(self.history, &self.identity.namespace, &kinds);
-        Ok((plan::plan(rendered, &before, &self.identity.target(chart, hooks), &kinds)?, before))
+        let mut plan = plan::plan(rendered, &before, &self.identity.target(chart, hooks), &kinds)?;
+        let first = [Event::PreInstall, Event::PreUpgrade, Event::PreRollback];
+        let is_first = |hook: &&HookRecord| first.iter().any(|event| event.is_of(hook));
+        plan.hooked = hooks.iter().filter(is_first).map(|hook| hook.name.clone()).collect();
+        Ok((plan, before))
     }
 
     async fn render(&self) -> Result<Rendered, PreviewError> {

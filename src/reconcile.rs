@@ -34,7 +34,6 @@ use crate::course::{self, Course};
 use crate::custom_resource::CustomResource;
 use crate::error::{Category, Retry};
 use crate::manifest;
-use crate::plan::PlanError;
 use crate::queue::{Turn, Urgency};
 use crate::release::{History, Hold, Own, Release, Revisions, Status, Summary};
 use crate::render;
@@ -197,7 +196,7 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
         && !subject.has_stale_request(latest.own.as_ref())
     {
         match keep_in_order(subject, latest).await {
-            Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) => {}
+            Err(error) if is_about_unknown_kind(&error) => {}
             result => return result.map(|standing| standing.held_from(&wish.digest)),
         }
     }
@@ -242,7 +241,7 @@ async fn follow(
                 history = Some(read);
             }
             Ok(Step::Deploy(None)) => return render_over(subject, wish, &read).await,
-            Err(ReconcileError::Plan(PlanError::UnknownKind { .. })) if may_render => {
+            Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
             Ok(Step::Deploy(Some(left))) => return render_over(subject, wish, &read.with(*left)).await,
@@ -290,6 +289,12 @@ async fn take_step(
         }
         Course::Refuse(refusal) => Err(subject.refused(&refusal)),
     }
+}
+
+/// Whether a kind is missing: by what discovery said, or by what the API server says of an object before discovery knows it.
+fn is_about_unknown_kind(error: &ReconcileError) -> bool {
+    let is_of_object = matches!(error, ReconcileError::Plan(_) | ReconcileError::Apply(_));
+    is_of_object && error.category() == Category::UnknownKind
 }
 
 /// A record has no crds/: if one of those went, only a render brings it back. What was gone back to is not to be had so.

@@ -22,7 +22,7 @@ pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
 /// Where values come from beside the spec; see [`crate::values::from`].
 pub const VALUES_FROM: &str = "chartwright.dev/values-from";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
-/// operator-sdk's, as is the next.
+/// operator-sdk's, as are all that follow.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
 pub const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
 pub const INSTALL_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/install-disable-hooks";

@@ -121,6 +121,12 @@ fn is_of_old_kind(error: &Error) -> bool {
     matches!(of_kube(error), Category::InvalidObject | Category::ImmutableField | Category::UnknownKind)
 }
 
+/// The kinds that the CRDs of a release define.
+pub fn defined(plan: &Plan) -> HashSet<GroupKind> {
+    let all = plan.crds.iter().chain(&plan.apply).filter(|planned| is_crd(&planned.object));
+    all.map(|planned| group_kind(&planned.object)).collect()
+}
+
 pub fn is_crd(object: &Object) -> bool {
     object.kind() == "CustomResourceDefinition"
 }

@@ -79,17 +79,24 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let chosen = chosen(release, &args.only)?;
     let kinds = Cache::new(session.calls.clone()).await?.kinds();
     let tester = Tester { args: &args, session: &session, owner: owner(&found), release, kinds };
-    let mut outcomes = vec![];
+    let (mut outcomes, mut broken) = (vec![], None);
     for hook in chosen {
-        let outcome = tester.test(hook).await?;
-        let has_failed = outcome.failure.is_some();
-        outcomes.push(outcome);
-        if has_failed {
+        match tester.test(hook).await {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => broken = Some(error),
+        }
+        if broken.is_some() || outcomes.last().is_some_and(|outcome| outcome.failure.is_some()) {
             break;
         }
     }
+    // What ended before something could not be asked is told all the same.
     tester.record(&outcomes).await?;
-    print(&tester.shown(&found, &outcomes)?)?;
+    if !outcomes.is_empty() || broken.is_none() {
+        print(&tester.shown(&found, &outcomes)?)?;
+    }
+    if let Some(error) = broken {
+        return Err(error);
+    }
     match outcomes.iter().all(|outcome| outcome.failure.is_none()) {
         true => Ok(ExitCode::SUCCESS),
         false => Ok(ExitCode::FAILURE),
@@ -135,6 +142,7 @@ impl Tester<'_> {
             kinds: &self.kinds,
             calls: &self.session.calls,
             adopt: false,
+            holds: false,
         }
     }
 
@@ -176,15 +184,14 @@ impl Tester<'_> {
         }
         loop {
             match runner.look(hook, run).await? {
-                Look::Succeeded => break,
+                Look::Succeeded => return Ok(()),
                 Look::Absent => {
                     let id = runner.objects(hook, run)?.first().map(|planned| planned.object.id());
-                    return id.map_or(Ok(()), |id| failed(id, "somebody deleted it before it had ended".to_owned()));
+                    return id.map_or(Ok(()), |id| failed(id, "it went before its end was seen".to_owned()));
                 }
                 Look::Failed { id, why, object } => {
                     let words = words::last(&id, &object, &self.session.calls).await;
                     let why = words.iter().fold(why, |why, words| format!("{why}; {}", words.sentence()));
-                    runner.let_go(hook, run).await?;
                     return failed(id, why);
                 }
                 Look::Running { id, object } => {
@@ -198,7 +205,6 @@ impl Tester<'_> {
             }
             tokio::time::sleep(PAUSE).await;
         }
-        runner.let_go(hook, run).await
     }
 
     async fn log(&self, hook: &HookRecord, run: &str) -> Vec<String> {

@@ -9,18 +9,19 @@
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{Event, Life, Policy, TIMEOUT, life};
+use super::{Event, Life, Policy, TIMEOUT, is_same_but_for_attempt, life};
 use crate::calls::Calls;
-use crate::discovery::Kinds;
+use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube};
 use crate::manifest::{self, HOOK, ManifestError};
+use crate::object::Object;
 use crate::object::ObjectId;
-use crate::ownership::{place_of, type_of};
+use crate::ownership::{Claim, judge, place_of, type_of};
 use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL};
 use crate::preflight::complaint_about;
 use crate::release::HookRecord;
 
-/// On every object of a hook: the revision, the event and the attempt that it was made for.
+/// On every object of a hook: the revision, the event, the hook, the attempt and the custom resource that it was made for.
 pub const RUN: &str = "chartwright.dev/hook-run";
 /// Keeps a Job that removes itself until its end was recorded.
 const FINALIZER: &str = "chartwright.dev/hook";
@@ -69,6 +70,8 @@ pub struct Runner<'a> {
     pub calls: &'a Calls,
     /// Whether objects that nobody claims may be replaced.
     pub adopt: bool,
+    /// Whether somebody will come again to let go of Jobs that remove themselves.
+    pub holds: bool,
 }
 
 /// What became of an attempt to make a hook's objects.
@@ -100,10 +103,11 @@ impl Runner<'_> {
     /// The objects of a hook as they are made for a run.
     pub fn objects(&self, hook: &HookRecord, run: &str) -> Result<Vec<Planned>, HookError> {
         let rendered = manifest::read(&hook.manifest)?;
-        rendered.hooks.into_iter().map(|hook| self.planned(hook.object, run)).collect()
+        let objects = rendered.hooks.into_iter().flat_map(|hook| std::iter::once(hook.object).chain(hook.others));
+        objects.map(|object| self.planned(object, run)).collect()
     }
 
-    fn planned(&self, object: crate::object::Object, run: &str) -> Result<Planned, HookError> {
+    fn planned(&self, object: Object, run: &str) -> Result<Planned, HookError> {
         let unknown = || HookError::UnknownKind { id: Box::new(object.id()) };
         let kind = self.kinds.get(&object.gvk()).cloned().ok_or_else(unknown)?;
         let mut object = object.without_nulls();
@@ -116,7 +120,7 @@ impl Runner<'_> {
         object.set_annotation(PRIMARY_RESOURCE, &place_of(self.owner));
         object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(self.owner));
         object.set_annotation(RUN, run);
-        if object.kind() == "Job" && object.value().pointer("/spec/ttlSecondsAfterFinished").is_some() {
+        if self.holds && object.kind() == "Job" && object.value().pointer("/spec/ttlSecondsAfterFinished").is_some() {
             object.change(|value| match value.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
                 Some(finalizers) => finalizers.push(FINALIZER.into()),
                 None => value["metadata"]["finalizers"] = json!([FINALIZER]),
@@ -141,15 +145,16 @@ impl Runner<'_> {
         let refused = |error| HookError::Refused { id: Box::new(id.clone()), error };
         let live = self.calls.metadata(&planned.kind, &id).await.map_err(refused)?;
         let made = match live {
-            Some(live) if run_of(&live) == Some(run) => return Ok(None),
+            Some(live) if run_of(&live) == Some(run) => {
+                return Ok(live.deletion_timestamp.is_some().then_some(id));
+            }
+            Some(live) if !self.may_replace(&live) => return Err(HookError::Taken { id: Box::new(id) }),
             // Nobody deletes a CRD: its resources would go with it.
             Some(_) if id.kind == "CustomResourceDefinition" => self.calls.apply(planned).await,
             Some(live) => {
-                if !Policy::BeforeCreation.deletes(hook) && !is_earlier_attempt(&live, run) {
+                let is_earlier_attempt = run_of(&live).is_some_and(|old| is_same_but_for_attempt(old, run));
+                if !Policy::BeforeCreation.deletes(hook) && !is_earlier_attempt {
                     return Err(HookError::Exists { id: Box::new(id) });
-                }
-                if !self.may_remove(&live) {
-                    return Err(HookError::Taken { id: Box::new(id) });
                 }
                 self.delete(planned, &live).await?;
                 if self.calls.metadata(&planned.kind, &id).await.map_err(refused)?.is_some() {
@@ -177,7 +182,7 @@ impl Runner<'_> {
                 Life::Succeeded => {}
                 Life::Failed(why) => return Ok(Look::Failed { id, why, object }),
                 Life::Running if live.metadata.deletion_timestamp.is_some() => {
-                    self.let_go_of(planned, &live.metadata).await?;
+                    self.let_go_of(&planned.kind, &id, &live.metadata).await?;
                     return Ok(Look::Absent);
                 }
                 Life::Running => running = Some(Look::Running { id, object }),
@@ -193,7 +198,27 @@ impl Runner<'_> {
                 continue;
             }
             if let Some(live) = self.live_of(planned, run).await? {
-                self.let_go_of(planned, &live).await?;
+                self.let_go_of(&planned.kind, &planned.object.id(), &live).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the finalizer off all of these that are hooks of this custom resource.
+    pub async fn let_go_of_all(&self, kind: &Kind, jobs: &[ObjectMeta]) -> Result<(), HookError> {
+        for job in jobs {
+            let annotation = |key: &str| job.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+            let is_ours = annotation(PRIMARY_RESOURCE) == Some(place_of(self.owner).as_str())
+                && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str());
+            if is_ours {
+                let id = ObjectId {
+                    group: kind.resource.group.clone(),
+                    version: kind.resource.version.clone(),
+                    kind: kind.resource.kind.clone(),
+                    namespace: job.namespace.clone(),
+                    name: job.name.clone().unwrap_or_default(),
+                };
+                self.let_go_of(kind, &id, job).await?;
             }
         }
         Ok(())
@@ -220,38 +245,57 @@ impl Runner<'_> {
         let id = planned.object.id();
         let uid = live.uid.as_deref().unwrap_or_default();
         let deleted = self.calls.delete(&planned.kind, &id, uid).await;
-        deleted.map_err(|error| HookError::Refused { id: Box::new(id), error })?;
-        self.let_go_of(planned, live).await
+        deleted.map_err(|error| HookError::Refused { id: Box::new(id.clone()), error })?;
+        self.let_go_of(&planned.kind, &id, live).await
     }
 
-    async fn let_go_of(&self, planned: &Planned, live: &ObjectMeta) -> Result<(), HookError> {
-        let finalizers = live.finalizers.as_deref().unwrap_or_default();
-        if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-            return Ok(());
-        }
-        let rest: Vec<&String> = finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
-        // The UID cannot be changed, so this fails where another object took the name.
-        let patch = json!({"metadata": {"uid": live.uid, "finalizers": rest}});
-        let id = planned.object.id();
-        match self.calls.merge(&planned.kind, &id, &patch).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            merged => merged.map_err(|error| HookError::Refused { id: Box::new(id), error }),
+    /// Takes our finalizer off an object. Others may change the list at the same time, so it is read again where they did.
+    async fn let_go_of(&self, kind: &Kind, id: &ObjectId, live: &ObjectMeta) -> Result<(), HookError> {
+        let mut live = live.clone();
+        loop {
+            let finalizers = live.finalizers.as_deref().unwrap_or_default();
+            if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+                return Ok(());
+            }
+            let rest: Vec<&String> = finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+            let patch = json!({"metadata": {"resourceVersion": live.resource_version, "finalizers": rest}});
+            let refused = |error| HookError::Refused { id: Box::new(id.clone()), error };
+            match self.calls.merge(kind, id, &patch).await {
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                merged => return merged.map_err(refused),
+            }
+            let uid = live.uid.take();
+            match self.calls.metadata(kind, id).await.map_err(refused)?.filter(|now| now.uid == uid) {
+                Some(now) => live = now,
+                None => return Ok(()),
+            }
         }
     }
 
-    /// Whether what stands in the place of a hook is a hook itself: of this release, or as helm leaves them, without an owner.
-    fn may_remove(&self, live: &ObjectMeta) -> bool {
+    /// Whether what stands in the place of a hook is a hook itself: of this release, or as helm leaves them, in its
+    /// namespace and without an owner. What belongs to nobody at all may be replaced where that is allowed.
+    fn may_replace(&self, live: &ObjectMeta) -> bool {
         let annotation = |key: &str| live.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        let is_controlled = live.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+        let is_owned = live.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
         match annotation(PRIMARY_RESOURCE) {
             Some(place) => {
                 place == place_of(self.owner)
                     && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str())
                     && annotation(RUN).is_some()
             }
-            None => !is_controlled && (annotation(HOOK).is_some() || self.adopt),
+            None if is_owned => false,
+            None => {
+                let is_loose = || judge(live, self.release, self.namespace, self.owner) == Claim::Loose;
+                let is_here = live.namespace.as_deref() == Some(self.namespace);
+                is_here && annotation(HOOK).is_some() || self.adopt && is_loose()
+            }
         }
     }
+}
+
+/// Whether an object of a hook may carry the finalizer.
+pub fn may_be_held(hook: &HookRecord) -> bool {
+    hook.manifest.contains("ttlSecondsAfterFinished")
 }
 
 fn is_held(finalizers: Option<&Value>) -> bool {
@@ -260,10 +304,4 @@ fn is_held(finalizers: Option<&Value>) -> bool {
 
 fn run_of(live: &ObjectMeta) -> Option<&str> {
     live.annotations.as_ref()?.get(RUN).map(String::as_str)
-}
-
-/// Whether an object was made for the same event of the same revision, in a try that failed.
-fn is_earlier_attempt(live: &ObjectMeta, run: &str) -> bool {
-    let event = |run: &str| run.rsplit_once('.').map(|(event, _)| event.to_owned());
-    run_of(live).is_some_and(|old| event(old).is_some() && event(old) == event(run))
 }

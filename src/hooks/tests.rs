@@ -53,7 +53,13 @@ fn a_mark_takes_the_place_of_the_one_before() {
     note(&mut marks, mark(Event::PreInstall, 0, 1, HookPhase::Succeeded));
     note(&mut marks, mark(Event::PostInstall, 0, 1, HookPhase::Running));
     assert_eq!(marks.len(), 2);
-    assert_eq!(running(&marks).map(|mark| mark.run(7)).as_deref(), Some("7.post-install.1"));
+    assert_eq!(running(&marks).map(|mark| mark.run(7, "uid")).as_deref(), Some("7.post-install.0.1.uid"));
+    assert!(is_same_but_for_attempt("7.post-install.0.1.uid", "7.post-install.0.2.uid"));
+    for other in
+        ["8.post-install.0.1.uid", "7.pre-install.0.1.uid", "7.post-install.1.1.uid", "7.post-install.0.1.other"]
+    {
+        assert!(!is_same_but_for_attempt("7.post-install.0.1.uid", other), "{other}");
+    }
 }
 
 #[test]

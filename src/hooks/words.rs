@@ -7,11 +7,12 @@ use kube::api::{Api, ListParams, LogParams};
 use serde_json::Value;
 
 use crate::calls::Calls;
+use crate::error::sentence;
 use crate::object::ObjectId;
 
 /// So many lines, and so many characters of them, fit a condition.
 const LINES: i64 = 10;
-const CHARACTERS: usize = 1000;
+const CHARACTERS: usize = 600;
 
 /// What a container said in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,7 +33,9 @@ impl Words {
         if !text.trim().is_empty() {
             let skipped = text.chars().count().saturating_sub(CHARACTERS);
             let tail: String = text.chars().skip(skipped).collect();
-            sentence.push_str(&format!("; its last lines:\n{}", tail.trim_end()));
+            // Whoever hides values in it has to see that the first word may be half of one.
+            let cut = if skipped > 0 { "…" } else { "" };
+            sentence.push_str(&format!("; its last lines:\n{cut}{}", tail.trim_end()));
         }
         sentence
     }
@@ -44,7 +47,9 @@ pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words>
     let pod = match id.kind.as_str() {
         "Pod" => object.clone(),
         "Job" => {
-            let params = ListParams::default().labels(&format!("batch.kubernetes.io/job-name={}", id.name)).limit(50);
+            // By its UID: pods of an earlier Job of this name may still be there.
+            let uid = object.pointer("/metadata/uid")?.as_str()?;
+            let params = ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={uid}")).limit(50);
             let listed = calls.within(pods.list(&params)).await.ok()?;
             let listed: Vec<Value> = listed.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
             newest(listed)?
@@ -54,9 +59,10 @@ pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words>
     let mut words = of_pod(&pod)?;
     let params =
         LogParams { container: Some(words.container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
-    if let Ok(log) = calls.within(pods.logs(&words.pod, &params)).await {
-        words.lines = log.lines().map(str::to_owned).collect();
-    }
+    words.lines = match calls.within(pods.logs(&words.pod, &params)).await {
+        Ok(log) => log.lines().map(str::to_owned).collect(),
+        Err(error) => vec![format!("(the log cannot be read: {})", sentence(&error))],
+    };
     Some(words)
 }
 
@@ -121,7 +127,7 @@ mod tests {
         words.lines = vec!["connecting".into(), "no such table".into()];
         assert!(words.sentence().ends_with("; its last lines:\nconnecting\nno such table"));
         words.lines = vec!["x".repeat(5000)];
-        assert!(words.sentence().len() < 1200);
+        assert!(words.sentence().len() < 800);
     }
 
     #[test]

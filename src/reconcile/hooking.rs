@@ -7,21 +7,18 @@
 //! What is newer waits until a hook that runs has ended, and goes ahead of the next.
 
 mod course;
+mod leaving;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::Api;
-
 use super::{ReconcileError, Subject};
 use crate::discovery::Kinds;
-use crate::error::Category;
-use crate::hooks::run::Runner;
+use crate::hooks::run::{self, Runner};
 use crate::hooks::{self, Event};
 use crate::manifest;
 use crate::object::ObjectId;
-use crate::release::{History, HookRecord, Own, Release, Status, Summary, Trouble};
+use crate::release::{HookRecord, Own, Release, Status, Summary};
 use course::HookCourse;
 
 /// What a turn waits for.
@@ -58,11 +55,16 @@ impl Subject<'_> {
 
     /// Runs the hooks of an event as far as they go without waiting, and returns the record after that.
     pub(super) async fn run_hooks(&self, event: Event, release: Release) -> Result<Release, Halt> {
-        if !self.has_hooks(event, &release) {
-            return Ok(release);
-        }
-        let mut course = HookCourse { subject: self, event, release, is_wanted: true, is_unsaved: false };
-        match Box::pin(course.run()).await {
+        let is_wanted = self.has_hooks(event, &release);
+        let running = release.own.as_ref().and_then(|own| hooks::running(&own.hooks)).cloned();
+        let mut course = HookCourse { subject: self, event, release, is_wanted, is_unsaved: false };
+        let result = match running.filter(|mark| mark.event == event) {
+            _ if is_wanted => Box::pin(course.run()).await,
+            // They were switched off meanwhile: one that runs is not overtaken all the same.
+            Some(mark) => Box::pin(course.end_unwanted(mark)).await,
+            None => Ok(()),
+        };
+        match result {
             Ok(()) => Ok(course.release),
             Err(error) => Err(Halt { error, release: Box::new(course.release) }),
         }
@@ -72,7 +74,8 @@ impl Subject<'_> {
     pub(super) fn is_at_hook(&self, latest: &Summary) -> bool {
         let is_ours = |own: &&Own| own.owner.is_same_resource(&self.owner_mark());
         let own = latest.own.as_ref().filter(is_ours);
-        latest.status.is_pending() && own.is_some_and(|own| hooks::running(&own.hooks).is_some())
+        let is_on_its_way = latest.status.is_unfinished() && latest.status != Status::Uninstalling;
+        is_on_its_way && own.is_some_and(|own| hooks::running(&own.hooks).is_some())
     }
 
     /// Sees to the end of a hook of a revision that is not wanted any more.
@@ -82,126 +85,25 @@ impl Subject<'_> {
             return Ok(());
         };
         let mut course = HookCourse { subject: self, event: mark.event, release, is_wanted: false, is_unsaved: false };
-        match Box::pin(course.end(mark)).await {
-            Ok(()) if course.is_unsaved => {
-                course.save().await?;
-                course.clean_up().await
-            }
-            Ok(()) => Ok(()),
+        match Box::pin(course.end_unwanted(mark)).await {
             Err(ReconcileError::AtHook(waiting)) => {
                 let more = "; what is newer follows when it has ended";
                 Err(ReconcileError::AtHook(Box::new(Waiting { more, ..*waiting })))
             }
-            // Whatever became of it: nobody wants the revision any more.
-            Err(ReconcileError::Hook(error)) => {
-                self.warn(error.category().as_str(), &error.to_string()).await;
-                Ok(())
-            }
-            Err(error) => Err(error),
+            ended => ended,
         }
     }
 
-    /// Runs the hooks of a release that goes, and returns its history after that.
-    ///
-    /// A hook that fails before the deletion stops it, as in Helm. One that fails afterwards is told, and that is all.
-    pub(super) async fn run_delete_hooks(&self, event: Event, history: History) -> Result<History, ReconcileError> {
-        let Some(latest) = history.latest() else {
-            // In a namespace that goes, the records may go first. Then only the chart tells whether there were hooks.
-            let is_likely = self.told_revision().is_some() && self.wishes.hooks.run_at(event);
-            if is_likely && self.context.chart.current().mentions(event.as_str()) && self.is_namespace_going().await? {
-                self.tell_skipped(event).await;
-            }
-            return Ok(history);
-        };
-        let is_running = self.is_at_hook(&Summary::of(latest));
-        if !is_running && !self.has_hooks(event, latest) {
-            return Ok(history);
-        }
-        if self.is_namespace_going().await? {
-            self.tell_skipped(event).await;
-            return Ok(history);
-        }
-        if is_running {
-            self.see_hook_end(latest.revision).await?;
-        }
-        if !self.has_hooks(event, latest) {
-            return Ok(history);
-        }
-        // Its hook may just have been recorded.
-        let latest = if is_running { self.release(latest.revision).await? } else { latest.clone() };
-        let release = self.leaving_record(&latest, event)?;
-        match self.run_hooks(event, release).await {
-            Ok(release) => Ok(history.with(release)),
-            Err(Halt { error: ReconcileError::Hook(error), release }) if event == Event::PostDelete => {
-                self.warn(error.category().as_str(), &error.to_string()).await;
-                Ok(history.with(*release))
-            }
-            Err(Halt { error, release }) => {
-                if let ReconcileError::Hook(_) = &error {
-                    self.note_trouble(*release, &error).await?;
-                }
-                Err(error)
+    /// Lets go of the objects of all hooks that a record tells of, before it stops telling of them.
+    pub(super) async fn let_go_of_hooks(&self, release: &Release) -> Result<(), ReconcileError> {
+        for mark in release.own.iter().flat_map(|own| &own.hooks) {
+            let hook = &release.hooks[mark.hook];
+            if run::may_be_held(hook) {
+                let kinds = self.hook_kinds(hook).await?;
+                self.runner(&kinds).let_go(hook, &mark.run(release.revision, &self.owner.uid)).await?;
             }
         }
-    }
-
-    /// The record of a release that goes, in Helm's words.
-    fn leaving_record(&self, latest: &Release, event: Event) -> Result<Release, ReconcileError> {
-        let mut release = latest.clone();
-        if release.status != Status::Uninstalling {
-            release = release.with_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
-            if let Some(own) = &mut release.own {
-                (own.hooks, own.trouble) = (vec![], None);
-            }
-        }
-        let trouble = release.own.as_ref().and_then(|own| own.trouble.as_ref());
-        match trouble.filter(|trouble| event == Event::PreDelete && trouble.asked == self.asked()) {
-            Some(trouble) if trouble.attempts > self.wishes.retries => {
-                let message = format!(
-                    "{}, tried {} times; correct what it needs and change any annotation to have it tried again, or set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without it",
-                    trouble.message, trouble.attempts
-                );
-                Err(ReconcileError::Refused { category: Category::RetriesExhausted, message })
-            }
-            _ => Ok(release),
-        }
-    }
-
-    async fn note_trouble(&self, mut release: Release, error: &ReconcileError) -> Result<(), ReconcileError> {
-        let asked = self.asked();
-        if let Some(own) = &mut release.own {
-            let before = own.trouble.as_ref().filter(|trouble| trouble.asked == asked);
-            own.trouble = Some(Trouble {
-                asked,
-                attempts: before.map_or(0, |trouble| trouble.attempts) + 1,
-                reason: error.category().as_str().to_owned(),
-                message: self.shown(&error.to_string()),
-                is_late: false,
-            });
-        }
-        self.store.update(&release).await?;
         Ok(())
-    }
-
-    async fn tell_skipped(&self, event: Event) {
-        let message = format!(
-            "The {} hooks of the {} {} were not run: its namespace is being deleted, and nothing can be made in it any more",
-            event.as_str(),
-            self.owner.gvk.kind,
-            self.owner.name
-        );
-        tracing::warn!(namespace = self.namespace, name = self.owner.name, "{message}");
-        self.context.events.about_namespace(&self.namespace, "HooksSkipped", &message).await;
-    }
-
-    async fn is_namespace_going(&self) -> Result<bool, ReconcileError> {
-        let api: Api<Namespace> = Api::all(self.context.client.clone());
-        match self.calls.within(api.get_opt(&self.namespace)).await {
-            Ok(namespace) => Ok(namespace.is_none_or(|it| it.metadata.deletion_timestamp.is_some())),
-            // Who may not ask finds out when a hook is made.
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
-            Err(error) => Err(ReconcileError::Look(error)),
-        }
     }
 }
 
@@ -214,13 +116,19 @@ impl Subject<'_> {
             kinds,
             calls: &self.calls,
             adopt: self.wishes.adopt,
+            holds: true,
         }
     }
 
     /// The kinds that a hook's objects need.
     async fn hook_kinds(&self, hook: &HookRecord) -> Result<Arc<Kinds>, ReconcileError> {
         let rendered = manifest::read(&hook.manifest)?;
-        let wanted: Vec<_> = rendered.hooks.iter().map(|hook| hook.object.gvk()).collect();
+        let wanted: Vec<_> = rendered
+            .hooks
+            .iter()
+            .flat_map(|hook| std::iter::once(&hook.object).chain(&hook.others))
+            .map(|object| object.gvk())
+            .collect();
         Ok(self.context.kinds.kinds_with(&wanted).await?)
     }
 }

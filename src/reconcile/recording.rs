@@ -129,6 +129,7 @@ impl Subject<'_> {
             own.applied_at = self.wishes.progress_deadline.map(|_| now.as_second());
         }
         // While the record is pending, a crash has this done again.
+        self.let_go_of_hooks(pending).await?;
         self.expire(&history.clone().with(deployed.clone())).await?;
         let deployed = self.store.update(&deployed).await?;
         self.tidy(&history.clone().with(deployed.clone())).await?;
@@ -159,6 +160,7 @@ impl Subject<'_> {
                 continue;
             }
             let Some(old) = history.get(revision) else { continue };
+            self.let_go_of_hooks(old).await?;
             let put_right = match old.status {
                 Status::Deployed => old.with_status(Status::Superseded, &old.description),
                 _ => old.with_status(Status::Failed, "Interrupted: a later revision came instead"),

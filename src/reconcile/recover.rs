@@ -52,7 +52,7 @@ impl Subject<'_> {
             Ok(release) => {
                 let release = self.store.create(&release).await?;
                 let message = format!(
-                    "The record of revision {} went, so it was made anew from the {} objects that are there",
+                    "The record of revision {} went, so it was made anew from the {} objects that are there; hooks of its chart are not known until the next revision",
                     release.revision,
                     left.len()
                 );

@@ -80,9 +80,20 @@ impl Subject<'_> {
         rendered: Rendered,
         history: &History,
     ) -> Result<Release, ReconcileError> {
-        let recorded = history.get(draft.revision).cloned();
-        match self.bring_in(draft, rendered, history).await {
+        let mut recorded = history.get(draft.revision).cloned();
+        let result = match self.go_on_with_hooks(draft, history).await {
+            Ok((draft, history)) => {
+                recorded = history.get(draft.revision).cloned();
+                self.bring_in(draft, rendered, &history).await
+            }
+            Err(halt) => Err(halt.into()),
+        };
+        match result {
             Err(Attempt { error: error @ ReconcileError::AtHook(_), .. }) => Err(error),
+            // A hook may still run: whoever cannot look at it now looks again.
+            Err(Attempt { error: error @ ReconcileError::Hook(_), .. }) if !error.category().counts_as_failure() => {
+                Err(error)
+            }
             Err(Attempt { error, pending, applied }) => {
                 // What ends by itself says nothing about a revision of which nothing was applied.
                 match pending.or_else(|| recorded.filter(|_| error.category().counts_as_failure())) {
@@ -95,11 +106,11 @@ impl Subject<'_> {
     }
 
     async fn bring_in(&self, draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
-        if draft.own.as_ref().is_some_and(|own| own.is_applied) {
+        // What failed since then is applied anew: it may be what the hook misses.
+        let is_applied = |own: &Own| own.is_applied && own.trouble.is_none() && own.owner.uid == self.owner.uid;
+        if draft.own.as_ref().is_some_and(is_applied) {
             return self.finish(draft, Progress::default(), None, history).await;
         }
-        let (draft, history) = self.go_on_with_hooks(draft, history).await?;
-        let history = &history;
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let before = plan::before(history, &self.namespace, &kinds);
@@ -134,14 +145,20 @@ impl Subject<'_> {
     }
 
     /// Hooks that were begun before are seen to their end before anything is asked or written.
-    async fn go_on_with_hooks(&self, mut draft: Release, history: &History) -> Result<(Release, History), Attempt> {
-        let has_begun = draft.own.as_ref().is_some_and(|own| !own.hooks.is_empty());
-        if has_begun && history.get(draft.revision).is_some() {
-            draft.status = pending_status(&draft, history);
-            draft = self.run_hooks(hooking::events(&draft).0, draft).await?;
-            return Ok((draft.clone(), history.clone().with(draft)));
+    async fn go_on_with_hooks(&self, mut draft: Release, history: &History) -> Result<(Release, History), Halt> {
+        let marks = |release: &Release| release.own.as_ref().map(|own| own.hooks.clone()).unwrap_or_default();
+        let begun = marks(&draft);
+        if begun.is_empty() || history.get(draft.revision).is_none() {
+            return Ok((draft, history.clone()));
         }
-        Ok((draft, history.clone()))
+        draft.status = pending_status(&draft, history);
+        draft = self.run_hooks(hooking::events(&draft).0, draft).await?;
+        // What was not written down is not history.
+        let history = history.clone();
+        Ok(match marks(&draft) == begun {
+            true => (draft, history),
+            false => (draft.clone(), history.with(draft)),
+        })
     }
 
     /// What is left when all is applied: the hooks that come after, and the record. `pruned` is None where an earlier turn did it.

@@ -12,7 +12,7 @@ use crate::error::Category;
 use crate::hooks::Event;
 use crate::identity::{FINALIZER, OLDER_FINALIZER};
 use crate::plan::members;
-use crate::release::{Applied, History};
+use crate::release::{Applied, HeldBy, History, Own, Release, Status};
 use crate::status::{Failure, Report, Stage};
 use crate::uninstall::Leaving;
 use crate::wishes::{DELETION_POLICY, Deletion};
@@ -38,7 +38,7 @@ impl Subject<'_> {
                 );
                 Ok(Next::Rest)
             }
-            Err(ReconcileError::Moment) => Ok(Next::Look(LOOK_AGAIN)),
+            Err(ReconcileError::TooEarly(left)) => Ok(Next::Pause(left)),
             Err(ReconcileError::AtHook(waiting)) => {
                 self.write_leaving(&capitalised(&waiting.to_string())).await?;
                 Ok(Next::Look(waiting.look))
@@ -49,6 +49,7 @@ impl Subject<'_> {
                 Ok(Next::Look(LOOK_AGAIN))
             }
             Err(error) => {
+                self.pause_after(&error);
                 self.warn("UninstallError", &error.to_string()).await;
                 self.report_leaving(error.category(), error.to_string()).await?;
                 Err(error)
@@ -78,6 +79,7 @@ impl Subject<'_> {
         let leaving = self.leaving(&kinds, true);
         let objects = self.all_objects(&history, &leaving).await?;
         leaving.set_free(&objects).await?;
+        self.let_go_of_jobs(&history).await?;
         for release in history.iter() {
             self.store.set_free(release).await?;
         }
@@ -110,7 +112,9 @@ impl Subject<'_> {
         if let Some(latest) = history.latest().filter(|latest| latest.own.is_none()) {
             add(members(&latest.manifest, &self.namespace, leaving.kinds));
         }
-        if history.deployed().is_none_or(|deployed| deployed.own.is_none()) {
+        let is_told = |release: &Release| release.own.is_some();
+        let goes = history.latest().filter(|latest| latest.status == Status::Uninstalling);
+        if !history.deployed().is_some_and(is_told) && !goes.is_some_and(is_told) {
             // In a namespace that is being deleted the records go one by one, and the one that counts may be the first.
             add(leaving.find(&self.contents()).await?);
         }
@@ -127,7 +131,7 @@ impl Subject<'_> {
         let history = self.run_delete_hooks(Event::PreDelete, history).await?;
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
-        let leaving = self.leaving(&kinds, history.latest().is_some_and(|latest| latest.own.is_none()));
+        let leaving = self.leaving(&kinds, history.latest().is_some_and(is_helms));
         let objects = self.all_objects(&history, &leaving).await?;
         let pruned = leaving.remove(objects.clone()).await?;
         if self.wishes.uninstall_wait {
@@ -138,6 +142,7 @@ impl Subject<'_> {
             }
         }
         let history = self.run_delete_hooks(Event::PostDelete, history).await?;
+        self.let_go_of_jobs(&history).await?;
         for release in history.iter() {
             self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
@@ -203,4 +208,10 @@ impl Subject<'_> {
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Whether helm wrote a record last: it takes our marks off the objects, also where the record has our part by now.
+fn is_helms(latest: &Release) -> bool {
+    let is_held_for_helm = |own: &Own| own.hold.as_ref().is_some_and(|hold| hold.by == HeldBy::Helm);
+    latest.own.as_ref().is_none_or(|own| latest.status == Status::Uninstalling && is_held_for_helm(own))
 }

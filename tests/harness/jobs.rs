@@ -46,7 +46,7 @@ impl Jobs {
         self.seen.lock().unwrap().iter().map(|(_, name, _)| name.clone()).collect()
     }
 
-    /// What each was made for: revision, event and attempt, and its name.
+    /// What each was made for: revision, event, hook and attempt, and its name.
     pub fn runs(&self) -> Vec<String> {
         self.seen.lock().unwrap().iter().map(|(_, name, run)| format!("{run} {name}")).collect()
     }
@@ -56,7 +56,9 @@ fn note(seen: &Mutex<Vec<(String, String, String)>>, job: &Job) {
     let mut seen = seen.lock().unwrap();
     let uid = job.uid().unwrap_or_default();
     if !seen.iter().any(|(known, _, _)| *known == uid) {
-        let run = job.annotations().get("chartwright.dev/hook-run").cloned().unwrap_or_default();
+        let run = job.annotations().get("chartwright.dev/hook-run").map(String::as_str).unwrap_or_default();
+        // The last part is the UID of the custom resource.
+        let run = run.rsplit_once('.').map_or("", |(run, _)| run).to_owned();
         seen.push((uid, job.name_any(), run));
     }
 }

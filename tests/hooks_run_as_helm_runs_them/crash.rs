@@ -47,16 +47,27 @@ async fn kill_at_random(rounds: u32) {
             })
             .await;
         }
-        let runs: Vec<String> = jobs.runs().into_iter().filter(|run| run.contains(&format!(" {cr}-"))).collect();
+        let runs = jobs.runs().into_iter().filter(|run| run.contains(&format!(" {cr}-")));
+        // Each in the first attempt.
+        let runs: Vec<String> = runs.map(|run| without_numbers(&run)).collect();
         let expected = [
-            format!("1.pre-install.1 {cr}-first"),
-            format!("1.pre-install.1 {cr}-second"),
-            format!("2.post-upgrade.1 {cr}-upgraded"),
-            format!("2.pre-delete.1 {cr}-leaving"),
+            format!("1.pre-install {cr}-first"),
+            format!("1.pre-install {cr}-second"),
+            format!("2.post-upgrade {cr}-upgraded"),
+            format!("2.pre-delete {cr}-leaving"),
         ];
         assert_eq!(runs, expected, "round {round}");
     }
     println!("{rounds} custom resources, {} kills: every hook ran once per event", rounds * 3);
+}
+
+/// `1.pre-install.0.1 web` becomes `1.pre-install web`; another attempt stays as it is.
+fn without_numbers(run: &str) -> String {
+    let (run, name) = run.split_once(' ').unwrap();
+    match run.split('.').collect::<Vec<_>>()[..] {
+        [revision, event, _, "1"] => format!("{revision}.{event} {name}"),
+        _ => format!("{run} {name}"),
+    }
 }
 
 /// Knuth's linear congruence is random enough for moments.

@@ -59,7 +59,7 @@ async fn only_the_hook_that_failed_runs_again_with_its_revision() {
     assert_eq!(jobs.names(), ["good", "bad"]);
     project.annotate("web", "try", "again").await;
     until("it is tried again", async || (jobs.names().len() == 3).then_some(())).await;
-    assert_eq!(jobs.runs(), ["1.pre-install.1 good", "1.pre-install.1 bad", "1.pre-install.2 bad"]);
+    assert_eq!(jobs.runs(), ["1.pre-install.0.1 good", "1.pre-install.1.1 bad", "1.pre-install.1.2 bad"]);
 }
 
 #[tokio::test]

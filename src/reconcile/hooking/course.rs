@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::Waiting;
 use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Mark, Policy, Step, words};
+use crate::manifest;
 use crate::object::ObjectId;
 use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HookPhase, HookRecord, HookRun, Release};
@@ -16,6 +17,7 @@ const LOOK_UNWATCHED: Duration = Duration::from_secs(1);
 const LOOK_WATCHED: Duration = Duration::from_secs(30);
 /// What is deleted goes soon.
 const LOOK_GOING: Duration = Duration::from_millis(250);
+const LOOK_GOING_LONG: Duration = Duration::from_secs(5);
 
 /// The hooks of one event while they are run.
 pub(super) struct HookCourse<'a> {
@@ -35,7 +37,7 @@ impl HookCourse<'_> {
                 Step::Done => break,
                 Step::Look(mark) => self.end(mark).await?,
                 Step::Begin(mark) => {
-                    let is_waited_for = hooks::is_waited_for(&self.hook(&mark).kind);
+                    let is_waited_for = is_waited_for(self.hook(&mark))?;
                     self.note(&mark);
                     // What is there as soon as it was made need not be written down before.
                     if is_waited_for {
@@ -44,6 +46,21 @@ impl HookCourse<'_> {
                     self.end(mark).await?;
                 }
             }
+        }
+        if self.is_unsaved {
+            self.save().await?;
+        }
+        self.clean_up().await
+    }
+
+    /// Sees to the end of a hook that nobody wants any more. Whatever became of it is no failure of what is wanted now.
+    pub(super) async fn end_unwanted(&mut self, mark: Mark) -> Result<(), ReconcileError> {
+        match self.end(mark).await {
+            Err(ReconcileError::Hook(error)) if error.category().counts_as_failure() => {
+                self.subject.warn(error.category().as_str(), &error.to_string()).await;
+                return Ok(());
+            }
+            ended => ended?,
         }
         if self.is_unsaved {
             self.save().await?;
@@ -61,7 +78,7 @@ impl HookCourse<'_> {
 
     /// Brings a hook that was begun to its end, or says what it waits for.
     pub(super) async fn end(&mut self, mark: Mark) -> Result<(), ReconcileError> {
-        let (subject, run) = (self.subject, mark.run(self.release.revision));
+        let (subject, run) = (self.subject, mark.run(self.release.revision, &self.subject.owner.uid));
         let kinds = subject.hook_kinds(self.hook(&mark)).await?;
         let runner = subject.runner(&kinds);
         match self.advance(&runner, &mark, &run).await {
@@ -84,14 +101,24 @@ impl HookCourse<'_> {
                     let error = HookError::TooLong { event: self.event, id: Box::new(id), limit, why };
                     return Err(self.failed(&runner, &mark, &run, error).await);
                 };
-                let look = if subject.context.watch.watch_dependents { LOOK_WATCHED } else { LOOK_UNWATCHED };
-                Err(self.waiting(id, "", look.min(left)))
+                let is_told = subject.context.watch.watch_dependents && !subject.context.children.is_blind(&id.key());
+                let look = if is_told { LOOK_WATCHED } else { LOOK_UNWATCHED };
+                Err(self.waiting(id, "", look.min(left)).await)
             }
             Ok(Look::Absent) if !self.is_wanted => Ok(()),
             Ok(Look::Absent) => {
-                let id = runner.objects(self.hook(&mark), &run)?.first().map(|planned| planned.object.id());
-                let id = id.ok_or(ReconcileError::Unsettled)?;
-                Err(self.waiting(id, ", which follows when what an earlier run left is gone", LOOK_GOING))
+                let objects = runner.objects(self.hook(&mark), &run)?;
+                let first = objects.first().ok_or(ReconcileError::Unsettled)?;
+                let (id, limit) =
+                    (first.object.id(), hooks::limit_of(first.object.value(), subject.wishes.hooks.timeout));
+                let Some(left) = mark.left(limit, Timestamp::now()) else {
+                    let why = "what is in its place is being deleted and does not go".to_owned();
+                    let error = HookError::TooLong { event: self.event, id: Box::new(id), limit: limit.as_secs(), why };
+                    return Err(self.failed(&runner, &mark, &run, error).await);
+                };
+                // The longer it takes, the less it is asked about.
+                let look = ((limit - left) / 10).clamp(LOOK_GOING, LOOK_GOING_LONG);
+                Err(self.waiting(id, ", which follows when what is in its place has gone", look).await)
             }
             // The API server refuses to make it: as in Helm, the hook has failed.
             Err(error) if error.category().counts_as_failure() => Err(self.failed(&runner, &mark, &run, error).await),
@@ -127,7 +154,13 @@ impl HookCourse<'_> {
         }
     }
 
-    fn waiting(&self, id: ObjectId, more: &'static str, look: Duration) -> ReconcileError {
+    /// Ends the turn. What has ended by then is written down, or it would end again in the next.
+    async fn waiting(&mut self, id: ObjectId, more: &'static str, look: Duration) -> ReconcileError {
+        if self.is_unsaved
+            && let Err(error) = self.save().await
+        {
+            return error;
+        }
         ReconcileError::AtHook(Box::new(Waiting { event: self.event, id, more, look }))
     }
 
@@ -170,6 +203,7 @@ impl HookCourse<'_> {
         let cleaned = self.clean_up().await;
         let problems = [let_go.err().map(ReconcileError::from), removed.err().map(ReconcileError::from), cleaned.err()];
         for problem in problems.into_iter().flatten() {
+            let problem = self.subject.shown(&problem.to_string());
             tracing::warn!(release = self.subject.release, "cannot clean up after a hook that failed: {problem}");
         }
         error.into()
@@ -179,7 +213,7 @@ impl HookCourse<'_> {
     pub(super) async fn clean_up(&self) -> Result<(), ReconcileError> {
         let is_done = |mark: &&Mark| mark.event == self.event && mark.phase == HookPhase::Succeeded;
         for mark in self.marks().iter().filter(is_done).rev() {
-            let (hook, run) = (self.hook(mark), mark.run(self.release.revision));
+            let (hook, run) = (self.hook(mark), mark.run(self.release.revision, &self.subject.owner.uid));
             let kinds = self.subject.hook_kinds(hook).await?;
             let runner = self.subject.runner(&kinds);
             runner.let_go(hook, &run).await?;
@@ -211,7 +245,8 @@ impl HookCourse<'_> {
 
     /// Writes the last lines of a hook's log to ours.
     async fn tell_logs(&self, mark: &Mark) {
-        let (subject, hook, run) = (self.subject, self.hook(mark), mark.run(self.release.revision));
+        let (subject, hook, run) =
+            (self.subject, self.hook(mark), mark.run(self.release.revision, &self.subject.owner.uid));
         let Ok(kinds) = subject.hook_kinds(hook).await else { return };
         let Ok(objects) = subject.runner(&kinds).objects(hook, &run) else { return };
         for planned in objects {
@@ -219,8 +254,16 @@ impl HookCourse<'_> {
             let Ok(Some(live)) = subject.calls.get(&planned.kind, &id).await else { continue };
             let object = serde_json::to_value(live).unwrap_or_default();
             for line in words::last(&id, &object, &subject.calls).await.into_iter().flat_map(|words| words.lines) {
+                let line = subject.shown(&line);
                 tracing::info!(namespace = subject.namespace, name = subject.owner.name, hook = hook.name, "| {line}");
             }
         }
     }
+}
+
+/// Whether any object of a hook is waited for.
+fn is_waited_for(hook: &HookRecord) -> Result<bool, ReconcileError> {
+    let rendered = manifest::read(&hook.manifest)?;
+    let mut objects = rendered.hooks.iter().flat_map(|hook| std::iter::once(&hook.object).chain(&hook.others));
+    Ok(objects.any(|object| hooks::is_waited_for(object.kind())))
 }

@@ -1,0 +1,164 @@
+//! The hooks of a release that goes.
+//!
+//! They come from the newest record, so the chart is not needed. What helm wrote last is no exception: such a record gets our part
+//! first.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::Api;
+use kube::core::GroupVersionKind;
+
+use super::Halt;
+use crate::error::Category;
+use crate::hooks::{self, Event, run};
+use crate::plan::{RELEASE_LABEL, members};
+use crate::reconcile::{ReconcileError, Subject};
+use crate::release::{HeldBy, History, Hold, Own, Release, Status, Summary, Trouble};
+
+impl Subject<'_> {
+    /// Runs the hooks of a release that goes, and returns its history after that.
+    ///
+    /// A hook that fails before the deletion stops it, as in Helm. One that fails afterwards is told, and that is all.
+    pub(in crate::reconcile) async fn run_delete_hooks(
+        &self,
+        event: Event,
+        history: History,
+    ) -> Result<History, ReconcileError> {
+        let is_on = self.wishes.hooks.run_at(event);
+        let Some(latest) = history.latest() else {
+            // In a namespace that goes, the records may go first. Then only the chart tells whether there were hooks.
+            let is_likely = is_on && self.told_revision().is_some();
+            if is_likely && self.context.chart.current().mentions(event.as_str()) && self.is_namespace_going().await? {
+                self.tell_skipped(event, "may not have been run").await;
+            }
+            return Ok(history);
+        };
+        let is_running = self.is_at_hook(&Summary::of(latest));
+        let has_hooks = is_on && hooks::has(event, &latest.hooks);
+        if !is_running && !has_hooks {
+            return Ok(history);
+        }
+        if self.is_namespace_going().await? {
+            if has_hooks {
+                self.tell_skipped(event, "were not run").await;
+            }
+            return Ok(history);
+        }
+        if is_running {
+            self.see_hook_end(latest.revision).await?;
+        }
+        // Its hook may just have been recorded.
+        let latest = if is_running { self.release(latest.revision).await? } else { latest.clone() };
+        let history = history.with(latest.clone());
+        if !has_hooks {
+            return Ok(history);
+        }
+        let release = self.leaving_record(latest, event)?;
+        match self.run_hooks(event, release).await {
+            Ok(release) => Ok(history.with(release)),
+            Err(Halt { error: ReconcileError::Hook(error), release })
+                if event == Event::PostDelete && error.category().counts_as_failure() =>
+            {
+                self.warn(error.category().as_str(), &error.to_string()).await;
+                Ok(history.with(*release))
+            }
+            Err(Halt { error, release }) => {
+                if error.category().counts_as_failure() && matches!(error, ReconcileError::Hook(_)) {
+                    self.note_trouble(*release, &error).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The record of a release that goes, in Helm's words. An error where its hook has failed and must not be tried now.
+    fn leaving_record(&self, latest: Release, event: Event) -> Result<Release, ReconcileError> {
+        let mut release = latest;
+        if release.own.is_none() {
+            release.own = Some(self.own_of_helms(&release));
+        }
+        if release.status != Status::Uninstalling {
+            release = release.with_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
+            if let Some(own) = &mut release.own {
+                (own.hooks, own.trouble, own.is_applied) = (vec![], None, false);
+            }
+        }
+        let own = release.own.as_ref();
+        let trouble = own.and_then(|own| own.trouble.as_ref());
+        let trouble = trouble.filter(|trouble| event == Event::PreDelete && trouble.asked == self.asked());
+        let Some(trouble) = trouble else { return Ok(release) };
+        if trouble.attempts > self.wishes.retries {
+            let message = format!(
+                "{}, tried {} times; correct what it needs and change any annotation to have it tried again, or set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without it",
+                trouble.message, trouble.attempts
+            );
+            return Err(ReconcileError::Refused { category: Category::RetriesExhausted, message });
+        }
+        match self.pause_left(own) {
+            Some(left) => Err(ReconcileError::TooEarly(left)),
+            None => Ok(release),
+        }
+    }
+
+    /// Our part of a record that helm wrote. That helm did is kept in it: helm takes our marks off the objects.
+    fn own_of_helms(&self, release: &Release) -> Own {
+        let objects = members(&release.manifest, &self.namespace, &self.context.kinds.kinds());
+        let hold = Hold { to: None, digest: String::new(), by: HeldBy::Helm, failed: None };
+        Own { objects, hold: Some(hold), ..self.own(release.digest().unwrap_or_default().to_owned()) }
+    }
+
+    async fn note_trouble(&self, mut release: Release, error: &ReconcileError) -> Result<(), ReconcileError> {
+        let (asked, category) = (self.asked(), error.category());
+        if let Some(own) = &mut release.own {
+            let before = own.trouble.as_ref().filter(|trouble| trouble.asked == asked);
+            own.trouble = Some(Trouble {
+                asked,
+                attempts: before.map_or(0, |trouble| trouble.attempts) + u32::from(!category.may_be_cured()),
+                reason: category.as_str().to_owned(),
+                message: self.shown(&error.to_string()),
+                is_late: false,
+            });
+        }
+        self.store.update(&release).await?;
+        Ok(())
+    }
+
+    /// Lets go of Jobs that would wait for us for ever: their records go, or have gone.
+    pub(in crate::reconcile) async fn let_go_of_jobs(&self, history: &History) -> Result<(), ReconcileError> {
+        let may_be_held = |release: &Release| release.hooks.iter().any(run::may_be_held);
+        let is_lost = history.is_empty() && self.told_revision().is_some();
+        if !is_lost && !history.iter().any(may_be_held) {
+            return Ok(());
+        }
+        let job = GroupVersionKind::gvk("batch", "v1", "Job");
+        let kinds = self.context.kinds.kinds();
+        let Some(kind) = kinds.get(&job) else { return Ok(()) };
+        let selector = format!("{RELEASE_LABEL}={}", self.release);
+        match self.calls.list(kind, None, &selector).await {
+            Ok(jobs) => Ok(self.runner(&kinds).let_go_of_all(kind, &jobs).await?),
+            // Who may not list Jobs has made none.
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+            Err(error) => Err(ReconcileError::Look(error)),
+        }
+    }
+
+    async fn tell_skipped(&self, event: Event, what: &str) {
+        let message = format!(
+            "The {} hooks of the {} {} {what}: its namespace is being deleted, and nothing can be made in it any more",
+            event.as_str(),
+            self.owner.gvk.kind,
+            self.owner.name
+        );
+        tracing::warn!(namespace = self.namespace, name = self.owner.name, "{message}");
+        self.context.events.about_namespace(&self.namespace, "HooksSkipped", &message).await;
+    }
+
+    async fn is_namespace_going(&self) -> Result<bool, ReconcileError> {
+        let api: Api<Namespace> = Api::all(self.context.client.clone());
+        match self.calls.within(api.get_opt(&self.namespace)).await {
+            Ok(namespace) => Ok(namespace.is_none_or(|it| it.metadata.deletion_timestamp.is_some())),
+            // Who may not ask finds out when a hook is made.
+            Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+            Err(error) => Err(ReconcileError::Look(error)),
+        }
+    }
+}
