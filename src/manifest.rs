@@ -107,6 +107,11 @@ fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> bool {
     if !annotations.contains_key(HOOK) {
         return false;
     }
+    let is_map = |value: Option<&Value>| value.is_none_or(Value::is_object);
+    if !item.is_object() || !is_map(item.get("metadata")) {
+        // Whoever reads it as an object complains.
+        return true;
+    }
     let own = &mut item["metadata"]["annotations"];
     if !own.is_object() {
         *own = Value::Object(Map::new());

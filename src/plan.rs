@@ -105,7 +105,7 @@ pub struct Plan {
     /// Whether those that are there already are changed.
     pub replaces_crds: bool,
     /// All that the chart has in crds/, which nobody ever deletes.
-    pub shipped: HashSet<ObjectKey>,
+    pub shipped: Vec<ObjectId>,
     /// In the order of application.
     pub apply: Vec<Planned>,
     /// What an earlier revision had and this one has not.
@@ -151,14 +151,19 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     }
     let mut rendered = rendered;
     let mut plan = Plan { replaces_crds: target.crds == Crds::CreateReplace, ..Plan::default() };
-    plan.shipped = rendered.crds.iter().map(|crd| crd.id().key()).collect();
+    plan.shipped = rendered.crds.iter().map(Object::id).collect();
     if target.crds == Crds::Skip {
         rendered.crds.clear();
     }
     let brought = Brought::by(&rendered, before);
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
-        plan.crds.push(Planned::new(object.without_nulls(), kind, Judged::Wholly));
+        let mut object = object.without_nulls();
+        // Nothing forbids other things in crds/, and Helm puts them where the release is.
+        if kind.namespaced && object.namespace().is_none() {
+            object.set_namespace(target.namespace);
+        }
+        plan.crds.push(Planned::new(object, kind, Judged::Wholly));
     }
     let mut seen = HashSet::new();
     for object in rendered.objects {

@@ -12,7 +12,7 @@ use crate::applyset;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
-use crate::object::{ObjectId, ObjectKey};
+use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
 use crate::release::Applied;
@@ -39,7 +39,7 @@ pub struct Rules<'a> {
     /// Whether Helm's marks are enough: a person's `helm rollback` takes ours off.
     pub helm_marks_suffice: bool,
     /// What the chart has in crds/ now. It may have been among the templates before.
-    pub shipped: Option<&'a HashSet<ObjectKey>>,
+    pub shipped: &'a [ObjectId],
 }
 
 /// What to do with an object.
@@ -72,7 +72,7 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     if is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str)) {
         return Verdict::Keep("an annotation asks to keep it");
     }
-    if rules.shipped.is_some_and(|shipped| shipped.contains(&recorded.id.key())) {
+    if rules.shipped.iter().any(|shipped| shipped.key() == recorded.id.key()) {
         return Verdict::Keep("the chart has it in crds/ now");
     }
     if rules.occasion == Occasion::Upgrade && holds_data(&recorded.id) {
@@ -235,7 +235,7 @@ mod tests {
             uid: "owner".into(),
         };
         let applied = applied.iter().map(|uid| uid.to_string()).collect();
-        let shipped = HashSet::from([self::recorded("apiextensions.k8s.io", "Shipped", None).id.key()]);
+        let shipped = [self::recorded("apiextensions.k8s.io", "Shipped", None).id];
         let rules = Rules {
             release: "web",
             namespace: "here",
@@ -243,7 +243,7 @@ mod tests {
             occasion,
             applied,
             helm_marks_suffice: false,
-            shipped: Some(&shipped),
+            shipped: &shipped,
         };
         decide(recorded, &serde_json::from_value(live).unwrap(), &rules)
     }

@@ -40,6 +40,8 @@ pub struct Leaving<'a> {
     pub calls: &'a Calls,
     /// Whether helm wrote the newest revision: it takes our marks off the objects.
     pub helm_took_over: bool,
+    /// What the newest revision has in crds/: it stays, whatever made it.
+    pub shipped: &'a [ObjectId],
 }
 
 impl Leaving<'_> {
@@ -67,7 +69,7 @@ impl Leaving<'_> {
             occasion: Occasion::Uninstall,
             applied: Default::default(),
             helm_marks_suffice: self.helm_took_over,
-            shipped: None,
+            shipped: self.shipped,
         }
     }
 

@@ -169,6 +169,11 @@ async fn a_crd_that_moves_from_the_templates_to_crds_outlives_prune_and_release(
     let in_templates = project.dir().join("charts/app/templates/crd.yaml");
     let in_crds = project.dir().join("charts/app/crds/parts.yaml");
     std::fs::rename(&in_crds, &in_templates).unwrap();
+    // A hook has the upgrade go on from its record, which has no crds/.
+    project.template(
+        "hook.yaml",
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: before, annotations: {helm.sh/hook: pre-upgrade}}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: main, image: registry.example.com/a}]}}}\n",
+    );
     let _operator = project.run();
     project.apply("car", json!({})).await;
     project.deployed("car").await;

@@ -33,7 +33,9 @@ pub type GroupKind = (String, String);
 /// Makes sure that the contents of crds/ are there and established.
 pub async fn install(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
     for crd in &plan.crds {
-        let done = match plan.replaces_crds {
+        // Only definitions are replaced: whose anything else is, nobody knows.
+        let is_replaced = plan.replaces_crds && is_crd(&crd.object);
+        let done = match is_replaced {
             true => {
                 handover::hand_over(crd, calls).await?;
                 calls.apply(crd).await
@@ -42,7 +44,7 @@ pub async fn install(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
         };
         match done {
             Ok(_) => {}
-            Err(Error::Api(status)) if status.code == 409 && !plan.replaces_crds => {}
+            Err(Error::Api(status)) if status.code == 409 && !is_replaced => {}
             Err(error) => return Err(ApplyError::refused(crd, error)),
         }
     }

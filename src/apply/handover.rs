@@ -5,7 +5,8 @@
 //! `kubectl apply --server-side` does it with those of older kubectls. What others own stays theirs.
 //!
 //! Only `managedFields` is written: no field of the object changes, so no generation does, and the API server notes nobody as
-//! the writer. It is never done for an object that is not ours; that is asked before.
+//! the writer. It is done for objects that are ours, which is asked before, and for CRDs that a watch
+//! allows to be replaced.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry, Time};
 use kube::Error;

@@ -292,7 +292,7 @@ impl Look<'_> {
             },
             applied: self.live.values().filter_map(|live| live.metadata.uid.clone()).collect(),
             helm_marks_suffice: preview.history.foreign_since_deployed().next().is_some(),
-            shipped: Some(&preview.plan.shipped),
+            shipped: &preview.plan.shipped,
         };
         let kinds = self.scene.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let mut changes = vec![];

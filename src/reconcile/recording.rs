@@ -41,6 +41,9 @@ impl Subject<'_> {
                 Applied { is_adopted, ..known.unwrap_or_else(|| Applied::new(id, None)) }
             });
             own.objects = objects.collect();
+            own.shipped.clone_from(&plan.shipped);
+            own.shipped.sort();
+            own.shipped.dedup();
         }
         match history.get(pending.revision) {
             None => {

@@ -193,6 +193,7 @@ impl Subject<'_> {
             kinds,
             calls: &self.calls,
             helm_took_over,
+            shipped: &[],
         }
     }
 }

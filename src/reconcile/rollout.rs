@@ -55,6 +55,8 @@ impl Subject<'_> {
     ) -> Result<(Release, Rendered), ReconcileError> {
         let rendered = manifest::read(&old.manifest)?;
         let is_rollback = own.hold.is_some();
+        let shipped = old.own.as_ref().map(|own| own.shipped.clone()).unwrap_or_default();
+        let own = Own { shipped, ..own };
         let draft = Release {
             revision: history.next_revision(),
             status: if is_rollback { Status::PendingRollback } else { Status::PendingUpgrade },
@@ -117,6 +119,8 @@ impl Subject<'_> {
         let (first, last) = hooking::events(&draft);
         let target = self.target(draft.chart_name(), &draft.hooks);
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
+        // A record has no crds/, but knows what was in it.
+        plan.shipped.extend(draft.own.iter().flat_map(|own| own.shipped.clone()));
         plan.hooked = hooks::at(first, &draft.hooks).into_iter().map(|hook| draft.hooks[hook].name.clone()).collect();
         self.settle(&mut plan, history, &kinds);
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
@@ -293,7 +297,7 @@ impl Subject<'_> {
             occasion,
             applied: progress.all().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
             helm_marks_suffice,
-            shipped: Some(&plan.shipped),
+            shipped: &plan.shipped,
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();

@@ -131,7 +131,9 @@ impl Subject<'_> {
         let history = self.run_delete_hooks(Event::PreDelete, history).await?;
         let recorded: Vec<Applied> = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
-        let leaving = self.leaving(&kinds, history.latest().is_some_and(is_helms));
+        let latest = history.latest();
+        let shipped = latest.and_then(|latest| latest.own.as_ref()).map_or(&[][..], |own| &own.shipped);
+        let leaving = Leaving { shipped, ..self.leaving(&kinds, latest.is_some_and(is_helms)) };
         let objects = self.all_objects(&history, &leaving).await?;
         let pruned = leaving.remove(objects.clone()).await?;
         if self.wishes.uninstall_wait {

@@ -49,6 +49,9 @@ pub struct Own {
     /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_ready: bool,
+    /// What the chart has in crds/: it is never removed, also where it was among the templates before. The manifest does not tell.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shipped: Vec<ObjectId>,
     /// Hooks that were begun, while the revision is on its way or goes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hooks: Vec<hooks::Mark>,
