@@ -135,7 +135,7 @@ impl Preview {
         }
         let store = Store::new(scene.calls.clone());
         let history = store.history(&identity.namespace, &identity.release).await?;
-        let read = async |references: &[_]| sources::read_once(scene.calls, &identity.namespace, references).await;
+        let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
         let values = sources::values_of(cr, scene.watch, &identity, read).await?;
         let mut redactor = Redactor::default();
         redactor.learn(values.json(), values.sourced());

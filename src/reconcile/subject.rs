@@ -109,7 +109,7 @@ impl<'a> Subject<'a> {
         let Context { watch, sources, primary, .. } = self.context;
         let place = self.cr.place();
         let read =
-            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.namespace, references).await;
+            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.identity, references).await;
         let values = sources::values_of(self.cr, watch, &self.identity, read).await?;
         let digest = self.digest(&chart, &values);
         self.learn_values(&values, &digest);

@@ -115,6 +115,8 @@ pub enum Content {
     NoObject,
     /// A Secret of a type that never holds values.
     OfType(String),
+    /// The release made the object itself.
+    OfRelease,
 }
 
 /// Why there are no values. For whoever wrote the reference, or what it refers to.
@@ -130,6 +132,10 @@ pub enum FromError {
     NoKey { what: String, namespace: String, key: String },
     #[error("the {what} has the type {found}, which never holds values: refer to another")]
     OfType { what: String, found: String },
+    #[error(
+        "values come from the {what} in the namespace {namespace}, which belongs to this release itself: each revision could be the reason for another; refer to an object that the chart does not make"
+    )]
+    OfRelease { what: String, namespace: String },
     #[error("{key:?} of the {what} is not text, but chart values are")]
     Binary { what: String, key: String },
     #[error("{key:?} of the {what} is not a file with values: line {line}, column {column}: {why}")]
@@ -163,6 +169,7 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
             Content::NoObject => return Err(FromError::NoObject { what, namespace }),
             Content::NoKey => return Err(FromError::NoKey { what, namespace, key }),
             Content::Binary => return Err(FromError::Binary { what, key }),
+            Content::OfRelease => return Err(FromError::OfRelease { what, namespace }),
             Content::OfType(found) => return Err(FromError::OfType { what, found: found.clone() }),
         };
         match &reference.path {
