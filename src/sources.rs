@@ -9,6 +9,7 @@
 
 mod table;
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -113,10 +114,10 @@ pub async fn read_once(
     let mut contents = vec![];
     for reference in references {
         let at = (reference.kind, reference.name.as_str());
-        if !objects.contains_key(&at) {
-            objects.insert(at, fetch(calls, &identity.namespace, reference).await?);
-        }
-        let found = &objects[&at];
+        let found = match objects.entry(at) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(fetch(calls, &identity.namespace, reference).await?),
+        };
         contents.push(not_its_own(identity, &found.marks, found.content(&reference.key)));
     }
     Ok(contents)
@@ -235,7 +236,8 @@ impl Sources {
             if !objects.contains_key(&at) {
                 let is_same = |it: &&Reference| (it.kind, &it.name) == (reference.kind, &reference.name);
                 let keys: Vec<&str> = references.iter().filter(is_same).map(|it| it.key.as_str()).collect();
-                let read = self.object(&at, &keys, reader.as_ref(), fetch(calls, &identity.namespace, reference)).await?;
+                let read =
+                    self.object(&at, &keys, reader.as_ref(), fetch(calls, &identity.namespace, reference)).await?;
                 objects.insert(at.clone(), read);
             }
             let Keys { marks, contents: all } = &objects[&at];

@@ -157,9 +157,17 @@ impl FromError {
     }
 }
 
+/// Values that were referred to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sourced {
+    pub all: Map<String, Value>,
+    /// The files among them that Secrets hold. What a target path gets is text, and needs no care beside that of all texts.
+    pub of_secrets: Map<String, Value>,
+}
+
 /// All values that were referred to, the later over the earlier. `contents` are those of the references, one by one.
-pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Map<String, Value>, FromError> {
-    let mut merged = Map::new();
+pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Sourced, FromError> {
+    let mut merged = Sourced::default();
     for (reference, content) in references.iter().zip(contents) {
         let (what, key) = (reference.to_string(), reference.key.clone());
         let namespace = namespace.to_owned();
@@ -173,8 +181,14 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
             Content::OfType(found) => return Err(FromError::OfType { what, found: found.clone() }),
         };
         match &reference.path {
-            Some(path) => place(&mut merged, path, text, what, key)?,
-            None => put_over(&mut merged, values(text, what, key)?),
+            Some(path) => place(&mut merged.all, path, text, what, key)?,
+            None => {
+                let values = values(text, what, key)?;
+                if reference.kind == SourceKind::Secret {
+                    put_over(&mut merged.of_secrets, values.clone());
+                }
+                put_over(&mut merged.all, values);
+            }
         }
     }
     Ok(merged)
