@@ -165,6 +165,11 @@ impl Identity {
         history.next_revision().max(self.told_revision().map_or(1, |told| told.saturating_add(1)))
     }
 
+    /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
+    pub fn upgrade_to(&self, history: &History) -> Option<u32> {
+        history.stood_before(history.next_revision()).then(|| self.next_revision(history))
+    }
+
     /// Whether the status speaks of the spec as it is now.
     pub fn is_observed(&self, cr: &CustomResource) -> bool {
         let observed = self.status.as_ref().and_then(|status| status["observedGeneration"].as_i64());

@@ -3,6 +3,8 @@
 //! Pure. Every release applies under the field manager `helm`, so the API server will not tell; this is asked before any
 //! object is applied for the first time, and before anything is deleted.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
@@ -39,6 +41,23 @@ pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -
         Some(_) if is_our_release => Claim::Ours,
         Some(other) => Claim::Foreign(format!("the Helm release {other}")),
         None => Claim::Loose,
+    }
+}
+
+/// As much of an object's metadata as that takes.
+pub fn marks(live: &ObjectMeta) -> ObjectMeta {
+    let only = |map: &Option<BTreeMap<String, String>>, keys: &[&str]| {
+        let all = map.iter().flatten().filter(|(key, _)| keys.contains(&key.as_str()));
+        Some(all.map(|(key, text)| (key.clone(), text.clone())).collect())
+    };
+    ObjectMeta {
+        labels: only(&live.labels, &[MANAGED_BY]),
+        annotations: only(
+            &live.annotations,
+            &[RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE],
+        ),
+        owner_references: controller(live).map(|controller| vec![controller.clone()]),
+        ..ObjectMeta::default()
     }
 }
 
@@ -87,7 +106,10 @@ mod tests {
             name: "web".into(),
             uid: "u".into(),
         };
-        judge(&serde_json::from_value(metadata).unwrap(), "web", "here", &owner)
+        let metadata = serde_json::from_value(metadata).unwrap();
+        let claim = judge(&metadata, "web", "here", &owner);
+        assert_eq!(judge(&marks(&metadata), "web", "here", &owner), claim, "its marks tell as much");
+        claim
     }
 
     fn helm(name: &str, namespace: &str) -> Value {

@@ -135,12 +135,12 @@ impl Preview {
         }
         let store = Store::new(scene.calls.clone());
         let history = store.history(&identity.namespace, &identity.release).await?;
-        let read = async |references: &[_]| sources::read_once(scene.calls, &identity.namespace, references).await;
+        let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
         let values = sources::values_of(cr, scene.watch, &identity, read).await?;
         let mut redactor = Redactor::default();
         redactor.learn(values.json(), values.sourced());
         mask::learn(&mut redactor, history.iter());
-        let made = Self::made(cr, scene, identity, history, &values).await;
+        let made = Self::made(cr, scene, identity, history, &values, &redactor).await;
         match made {
             Ok(made) => Ok(Preview { redactor, ..made }),
             Err(error) => Err(error.without(&redactor)),
@@ -153,6 +153,7 @@ impl Preview {
         identity: Identity,
         history: History,
         values: &Values,
+        redactor: &Redactor,
     ) -> Result<Self, PreviewError> {
         let digest = identity.digest(&scene.watch.chart, values);
         let owner = identity.owner_mark();
@@ -164,7 +165,7 @@ impl Preview {
             let is_observed = identity.is_observed(cr);
             after_taking(taking, own, is_observed, &history, &situation, is_same(&history, values, scene))
         })?;
-        let drafter = Drafter { identity: &identity, history: &history, values, scene };
+        let drafter = Drafter { identity: &identity, history: &history, values, scene, redactor };
         let Drafted { plan, chart, hooks, before, manner } = drafter.planned(route).await?;
         let redactor = Redactor::default();
         Ok(Preview { identity, history, course, manner, chart, hooks, before, plan, redactor })
@@ -208,6 +209,7 @@ struct Drafter<'a> {
     history: &'a History,
     values: &'a Values,
     scene: &'a Scene<'a>,
+    redactor: &'a Redactor,
 }
 
 /// A plan, what it is made from, what was there before, and how it is brought in.
@@ -260,14 +262,15 @@ impl Drafter<'_> {
 
     async fn render(&self) -> Result<Rendered, PreviewError> {
         let kinds = self.scene.kinds.for_render().await?;
+        let upgrade_to = self.identity.upgrade_to(self.history);
         let request = render::Request {
             chart: &self.scene.watch.chart,
             release: &self.identity.release,
             namespace: &self.identity.namespace,
             values: self.values,
             capabilities: &kinds.capabilities,
-            is_upgrade: self.history.stood_before(self.history.next_revision()),
-            revision: self.identity.next_revision(self.history),
+            is_upgrade: upgrade_to.is_some(),
+            revision: upgrade_to.unwrap_or(1),
             is_patient: false,
         };
         let Scene { watch, helm, calls, .. } = self.scene;
@@ -277,7 +280,7 @@ impl Drafter<'_> {
         let fence = Fence::new(watch.lookup, &self.identity.target(&watch.chart.name, &[]), self.history);
         let through = needs.through(&watch.chart, kinds.clone(), (*calls).clone(), fence);
         let (text, seen) = helm.template_through(&request, through).await;
-        seen.refusals().iter().for_each(|refusal| (self.scene.warn)(refusal));
+        seen.refusals().iter().for_each(|refusal| (self.scene.warn)(&self.redactor.text(refusal)));
         Ok(manifest::read(&text?)?)
     }
 }

@@ -9,15 +9,19 @@
 //! together with others before it encodes them is not recognised. Names of objects are not looked at: whoever sees the status sees
 //! the objects.
 
+mod search;
 mod writings;
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
+use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+use crate::drift::Hash;
 use crate::release::mask::MASK;
+use search::{Folded, Index};
 
 /// What is shorter is masked only as a whole.
 const SHORTEST: usize = 4;
@@ -27,162 +31,83 @@ const CUT: char = '…';
 const CHANGED: &str = " (changed)";
 /// What is between two of these is a whole.
 const QUOTES: [char; 3] = ['"', '\'', '`'];
+/// What is never hidden in the metadata of an object.
+const NAMES: [&str; 2] = ["name", "namespace"];
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Redactor {
-    /// By their first byte, the longest first.
-    texts: HashMap<u8, Vec<String>>,
-    short: BTreeSet<String>,
-    /// Not inside a longer number.
-    numbers: BTreeSet<String>,
     known: BTreeSet<String>,
+    numbers: BTreeSet<String>,
+    /// What to look for. It is worked out when something is shown: most reconciles show nothing new.
+    wanted: OnceLock<Wanted>,
+}
+
+#[derive(Default)]
+struct Wanted {
+    texts: Index,
+    short: HashSet<String>,
+    /// Not inside a longer number.
+    numbers: Index,
 }
 
 /// How much it knows, and never what.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Redactor({} texts)", self.known.len())
+        write!(f, "Redactor({} texts)", self.known.len() + self.numbers.len())
     }
 }
 
 impl Redactor {
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.known.is_empty() && self.numbers.is_empty()
+    }
+
+    /// Stands for all that it knows.
+    pub fn knowledge(&self) -> Hash {
+        Hash::of(self.known.iter().chain([&String::new()]).chain(&self.numbers).map(String::as_str))
     }
 
     /// Learns the values at these places, as JSON pointers.
     pub fn learn<'a>(&mut self, values: &Value, pointers: impl IntoIterator<Item = &'a String>) {
-        pointers.into_iter().filter_map(|pointer| values.pointer(pointer)).for_each(|value| self.learn_all(value));
-    }
-
-    fn learn_all(&mut self, value: &Value) {
-        match value {
-            Value::String(text) => self.learn_text(text),
-            Value::Number(number) => {
-                let number = number.to_string();
-                if number.len() >= SHORTEST && self.known.insert(number.clone()) {
-                    self.numbers.insert(number);
-                }
-            }
-            Value::Array(list) => list.iter().for_each(|inner| self.learn_all(inner)),
-            Value::Object(map) => map.values().for_each(|inner| self.learn_all(inner)),
-            Value::Null | Value::Bool(_) => {}
+        let before = self.known.len() + self.numbers.len();
+        for value in pointers.into_iter().filter_map(|pointer| values.pointer(pointer)) {
+            collect(value, &mut self.known, &mut self.numbers);
+        }
+        if self.known.len() + self.numbers.len() != before {
+            self.wanted = OnceLock::new();
         }
     }
 
-    fn learn_text(&mut self, text: &str) {
-        let whole = text.trim();
-        if whole.is_empty() || matches!(whole, "true" | "false" | "null") || !self.known.insert(text.to_owned()) {
-            return;
-        }
-        if whole.chars().count() < SHORTEST {
-            if !whole.bytes().all(|b| b.is_ascii_digit()) {
-                self.short.insert(whole.to_owned());
-            }
-            return;
-        }
-        for writing in writings::of(text) {
-            self.look_for(writing);
-        }
-        if let Some(inner) = writings::inner(text) {
-            self.learn_all(&inner);
-        }
-    }
-
-    fn look_for(&mut self, writing: String) {
-        let is_number = writing.bytes().all(|b| b.is_ascii_digit());
-        if writing.chars().count() < SHORTEST {
-            return;
-        }
-        if is_number {
-            self.numbers.insert(writing);
-            return;
-        }
-        let alike = self.texts.entry(writing.as_bytes()[0]).or_default();
-        if !alike.contains(&writing) {
-            let at = alike.partition_point(|other| other.len() >= writing.len());
-            alike.insert(at, writing);
-        }
+    fn wanted(&self) -> &Wanted {
+        self.wanted.get_or_init(|| Wanted::of(&self.known, &self.numbers))
     }
 
     /// A text that may be shown.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if self.is_empty() {
+        if self.is_empty() || text.is_empty() {
             return Cow::Borrowed(text);
         }
-        if self.short.contains(text.trim()) {
+        let folded = Folded::of(text);
+        let wanted = self.wanted();
+        if wanted.short.contains(folded.text.trim()) {
             return Cow::Borrowed(MASK);
         }
-        let mut shown = String::new();
-        let (mut at, mut copied) = (0, 0);
-        while at < text.len() {
-            match self.found_at(text, at) {
-                Some(length) => {
-                    shown.push_str(&text[copied..at]);
-                    shown.push_str(MASK);
-                    at += length;
-                    copied = at;
-                }
-                None => at += text[at..].chars().next().map_or(1, char::len_utf8),
-            }
+        let mut ranges = wanted.found(&folded.text);
+        ranges.extend(wanted.ends(&folded.text));
+        if ranges.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut shown, mut copied) = (String::new(), 0);
+        for (start, end) in search::merged(ranges).into_iter().map(|range| folded.origin(range)) {
+            shown.push_str(&text[copied..start]);
+            shown.push_str(MASK);
+            copied = end;
         }
         shown.push_str(&text[copied..]);
-        let shown = self.without_ends(shown);
-        if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
+        Cow::Owned(shown)
     }
 
-    /// A message that was cut may have the beginning or the end of a text beside the cut.
-    fn without_ends(&self, text: String) -> String {
-        if !text.contains(CUT) {
-            return text;
-        }
-        let mut pieces: Vec<String> = text.split(CUT).map(str::to_owned).collect();
-        let last = pieces.len() - 1;
-        for (index, piece) in pieces.iter_mut().enumerate() {
-            let all = self.texts.values().flatten();
-            if index < last
-                && let Some(length) = all.clone().filter_map(|hidden| writings::begun(piece, hidden)).max()
-            {
-                let end = piece.trim_end().len();
-                piece.replace_range(end - length..end, MASK);
-            }
-            if index > 0
-                && let Some(length) = all.filter_map(|hidden| writings::ended(piece, hidden)).max()
-            {
-                let start = piece.len() - piece.trim_start().len();
-                piece.replace_range(start..start + length, MASK);
-            }
-        }
-        pieces.join(&CUT.to_string())
-    }
-
-    /// How long what begins here is, if it must not be shown.
-    fn found_at(&self, text: &str, at: usize) -> Option<usize> {
-        let (before, rest) = text.split_at(at);
-        let alike = self.texts.get(&rest.as_bytes()[0]).into_iter().flatten();
-        alike
-            .filter_map(|hidden| writings::matched(rest, hidden))
-            .next()
-            .or_else(|| self.number_at(before, rest))
-            .or_else(|| self.quoted_at(before, rest))
-    }
-
-    fn number_at(&self, before: &str, rest: &str) -> Option<usize> {
-        let is_digit = |c: char| c.is_ascii_digit();
-        if self.numbers.is_empty() || before.ends_with(is_digit) {
-            return None;
-        }
-        let mut found = self.numbers.iter().filter(|number| rest.starts_with(number.as_str()));
-        found.find(|number| !rest[number.len()..].starts_with(is_digit)).map(String::len)
-    }
-
-    fn quoted_at(&self, before: &str, rest: &str) -> Option<usize> {
-        let quote = before.chars().next_back().filter(|quote| QUOTES.contains(quote))?;
-        let (inside, _) = rest.split_once(quote)?;
-        self.short.contains(inside).then_some(inside.len())
-    }
-
-    /// Takes out of an object what must not be shown, and says whether there was something. The kind of an object is never hidden.
+    /// Takes out of an object what must not be shown, and says whether there was something. Its kind and its name are never hidden.
     pub fn object(&self, value: &mut Value) -> bool {
         if self.is_empty() {
             return false;
@@ -190,7 +115,7 @@ impl Redactor {
         match value {
             Value::Null | Value::Bool(_) => false,
             Value::Number(number) => {
-                let is_hidden = self.numbers.contains(&number.to_string());
+                let is_hidden = self.wanted().numbers.has(&number.to_string());
                 if is_hidden {
                     *value = MASK.into();
                 }
@@ -204,17 +129,19 @@ impl Redactor {
                 }
             },
             Value::Array(list) => list.iter_mut().fold(false, |found, inner| self.object(inner) | found),
-            Value::Object(map) => self.map(map),
+            Value::Object(map) => self.map(map, spared(map)),
         }
     }
 
-    fn map(&self, map: &mut Map<String, Value>) -> bool {
-        let is_object = map.contains_key("apiVersion") && map.contains_key("kind");
+    /// `spared` stays as it is.
+    fn map(&self, map: &mut Map<String, Value>, spared: &[&str]) -> bool {
+        let is_object = is_object(map);
         let mut found = false;
-        for (key, inner) in map.iter_mut() {
-            if !(is_object && matches!(key.as_str(), "apiVersion" | "kind")) {
-                found |= self.object(inner);
-            }
+        for (key, inner) in map.iter_mut().filter(|(key, _)| !spared.contains(&key.as_str())) {
+            found |= match inner {
+                Value::Object(metadata) if is_object && key == "metadata" => self.map(metadata, &NAMES),
+                inner => self.object(inner),
+            };
         }
         self.keys(map) || found
     }
@@ -235,15 +162,11 @@ impl Redactor {
 
     /// Takes it out of both versions of an object. Where one hidden value becomes another, the later version says so.
     pub fn versions(&self, before: Option<&mut Value>, after: Option<&mut Value>) {
+        if self.is_empty() {
+            return;
+        }
         match (before, after) {
-            (Some(Value::Object(before)), Some(Value::Object(after))) => {
-                for (key, later) in after.iter_mut() {
-                    self.versions(before.get_mut(key), Some(later));
-                }
-                before.iter_mut().filter(|(key, _)| !after.contains_key(*key)).for_each(|(_, it)| self.hide(it));
-                self.keys(before);
-                self.keys(after);
-            }
+            (Some(Value::Object(before)), Some(Value::Object(after))) => self.maps(before, after, spared(after)),
             (Some(Value::Array(before)), Some(Value::Array(after))) => {
                 let mut earlier = before.iter_mut();
                 after.iter_mut().for_each(|later| self.versions(earlier.next(), Some(later)));
@@ -260,6 +183,21 @@ impl Redactor {
         }
     }
 
+    fn maps(&self, before: &mut Map<String, Value>, after: &mut Map<String, Value>, spared: &[&str]) {
+        let is_object = is_object(after);
+        for (key, later) in after.iter_mut().filter(|(key, _)| !spared.contains(&key.as_str())) {
+            match (before.get_mut(key), later) {
+                (Some(Value::Object(before)), Value::Object(after)) if is_object && key == "metadata" => {
+                    self.maps(before, after, &NAMES);
+                }
+                (earlier, later) => self.versions(earlier, Some(later)),
+            }
+        }
+        before.iter_mut().filter(|(key, _)| !after.contains_key(*key)).for_each(|(_, it)| self.hide(it));
+        self.keys(before);
+        self.keys(after);
+    }
+
     /// Takes it out of the sentences of a status.
     pub fn status(&self, status: &mut Value) {
         for list in ["conditions", "objects"] {
@@ -269,6 +207,97 @@ impl Redactor {
                 }
             }
         }
+    }
+}
+
+fn is_object(map: &Map<String, Value>) -> bool {
+    map.contains_key("apiVersion") && map.contains_key("kind")
+}
+
+/// What is never hidden in a map. Whoever sees that an object is there sees it anyway.
+fn spared(map: &Map<String, Value>) -> &'static [&'static str] {
+    if is_object(map) { &["apiVersion", "kind"] } else { &[] }
+}
+
+/// All texts and numbers in a value that are hidden.
+fn collect(value: &Value, texts: &mut impl Extend<String>, numbers: &mut impl Extend<String>) {
+    match value {
+        Value::String(text) if !matches!(text.trim(), "" | "true" | "false" | "null") => texts.extend([text.clone()]),
+        Value::Number(number) => numbers.extend(Some(number.to_string()).filter(|it| it.len() >= SHORTEST)),
+        Value::Array(list) => list.iter().for_each(|inner| collect(inner, texts, numbers)),
+        Value::Object(map) => map.values().for_each(|inner| collect(inner, texts, numbers)),
+        _ => {}
+    }
+}
+
+impl Wanted {
+    fn of(known: &BTreeSet<String>, numbers: &BTreeSet<String>) -> Self {
+        let (mut texts, mut numbers) = (HashSet::new(), numbers.clone());
+        let mut short = HashSet::new();
+        let mut seen: HashSet<String> = HashSet::new();
+        let mut more: Vec<String> = known.iter().cloned().collect();
+        while let Some(text) = more.pop() {
+            let whole = Folded::of(text.trim()).text;
+            if !seen.insert(text.clone()) {
+                continue;
+            }
+            if whole.chars().count() < SHORTEST {
+                short.extend(Some(whole).filter(|it| !it.bytes().all(|b| b.is_ascii_digit())));
+                continue;
+            }
+            let writings = writings::of(&text).into_iter().map(|writing| Folded::of(writing.trim()).text);
+            let writings = writings.filter(|writing| writing.chars().count() >= SHORTEST);
+            for writing in writings {
+                match writing.bytes().all(|b| b.is_ascii_digit()) {
+                    true => numbers.insert(writing),
+                    false => texts.insert(writing),
+                };
+            }
+            if let Some(inner) = writings::inner(&text) {
+                collect(&inner, &mut more, &mut numbers);
+            }
+        }
+        Wanted { texts: Index::of(texts), short, numbers: Index::of(numbers) }
+    }
+
+    /// Where in a text something is that must not be shown. Whatever begins inside of another may go on behind it.
+    fn found(&self, text: &str) -> Vec<(usize, usize)> {
+        let starts = text.char_indices().filter(|(_, c)| *c != ' ');
+        starts.filter_map(|(at, _)| Some((at, at + self.length_at(text, at)?))).collect()
+    }
+
+    fn length_at(&self, text: &str, at: usize) -> Option<usize> {
+        let (before, rest) = text.split_at(at);
+        let text = self.texts.at_start_of(rest).next();
+        text.or_else(|| self.number_at(before, rest)).or_else(|| self.quoted_at(before, rest))
+    }
+
+    fn number_at(&self, before: &str, rest: &str) -> Option<usize> {
+        let is_digit = |c: char| c.is_ascii_digit();
+        if before.ends_with(is_digit) {
+            return None;
+        }
+        self.numbers.at_start_of(rest).find(|length| !rest[*length..].starts_with(is_digit))
+    }
+
+    fn quoted_at(&self, before: &str, rest: &str) -> Option<usize> {
+        let quote = before.chars().next_back().filter(|quote| QUOTES.contains(quote))?;
+        let (inside, _) = rest.split_once(quote)?;
+        self.short.contains(inside).then_some(inside.len())
+    }
+
+    /// A message that was cut may have the beginning or the end of a text beside the cut.
+    fn ends(&self, text: &str) -> Vec<(usize, usize)> {
+        let mut ranges = vec![];
+        for (cut, _) in text.match_indices(CUT) {
+            let (before, after) = (text[..cut].trim_end(), text[cut + CUT.len_utf8()..].trim_start());
+            let begun = self.texts.texts().iter().filter_map(|hidden| writings::begun(before, hidden)).max();
+            ranges.extend(begun.map(|length| (before.len() - length, before.len())));
+            let start = text.len() - after.len();
+            let ended = self.texts.texts().iter().filter_map(|hidden| writings::ended(after, hidden)).max();
+            ranges.extend(ended.map(|length| (start, start + length)));
+        }
+        ranges
     }
 }
 

@@ -9,7 +9,8 @@
 
 mod table;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,12 +30,13 @@ use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
 use crate::identity::Identity;
 use crate::listeners::{Listeners, Parent};
+use crate::ownership::{self, Claim};
 use crate::queue::Urgency;
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
 use crate::watching;
-use table::{At, News, Table};
+use table::{At, Keys, News, Table};
 
 /// Secrets of these types are the cluster's own, or Helm's. A custom resource must not be a way to read them.
 const NEVER_VALUES: [&str; 3] =
@@ -103,19 +105,38 @@ pub async fn values_of(
 }
 
 /// Reads what is there right now, for whoever asks only once.
-pub async fn read_once(calls: &Calls, namespace: &str, references: &[Reference]) -> Result<Vec<Content>, ReadError> {
+pub async fn read_once(
+    calls: &Calls,
+    identity: &Identity,
+    references: &[Reference],
+) -> Result<Vec<Content>, ReadError> {
+    let mut objects: HashMap<(SourceKind, &str), Found> = HashMap::new();
     let mut contents = vec![];
     for reference in references {
-        let found = fetch(calls, namespace, reference).await?;
-        contents.push(found.content(&reference.key));
+        let at = (reference.kind, reference.name.as_str());
+        let found = match objects.entry(at) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(fetch(calls, &identity.namespace, reference).await?),
+        };
+        contents.push(not_its_own(identity, &found.marks, found.content(&reference.key)));
     }
     Ok(contents)
+}
+
+/// What the release makes itself would change with every revision, and be another's reason for the next.
+fn not_its_own(identity: &Identity, marks: &ObjectMeta, content: Content) -> Content {
+    match ownership::judge(marks, &identity.release, &identity.namespace, &identity.owner) {
+        Claim::Ours => Content::OfRelease,
+        Claim::Foreign(_) | Claim::Loose => content,
+    }
 }
 
 /// What the API server has under a name.
 struct Found {
     /// 0 where nothing is there.
     version: u64,
+    /// By which it is told whose it is.
+    marks: ObjectMeta,
     object: Option<Held>,
 }
 
@@ -126,6 +147,10 @@ struct Held {
 }
 
 impl Found {
+    fn nothing() -> Self {
+        Found { version: 0, marks: ObjectMeta::default(), object: None }
+    }
+
     fn content(&self, key: &str) -> Content {
         match &self.object {
             None => Content::NoObject,
@@ -146,21 +171,21 @@ async fn fetch(calls: &Calls, namespace: &str, reference: &Reference) -> Result<
     let (metadata, kind, data) = match reference.kind {
         SourceKind::Secret => {
             let Some(secret) = get::<Secret>(calls, namespace, &reference.name).await.map_err(failed)? else {
-                return Ok(Found { version: 0, object: None });
+                return Ok(Found::nothing());
             };
             let data = secret.data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
             (secret.metadata, secret.type_, data.collect())
         }
         SourceKind::ConfigMap => {
             let Some(map) = get::<ConfigMap>(calls, namespace, &reference.name).await.map_err(failed)? else {
-                return Ok(Found { version: 0, object: None });
+                return Ok(Found::nothing());
             };
             let texts = map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
             let bytes = map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
             (map.metadata, None, texts.chain(bytes).collect())
         }
     };
-    Ok(Found { version: version(&metadata), object: Some(Held { kind, data }) })
+    Ok(Found { version: version(&metadata), marks: ownership::marks(&metadata), object: Some(Held { kind, data }) })
 }
 
 async fn get<K>(calls: &Calls, namespace: &str, name: &str) -> Result<Option<K>, kube::Error>
@@ -195,29 +220,59 @@ impl Sources {
         &self,
         (kind, place): (&Kind, &Place),
         calls: &Calls,
-        namespace: &str,
+        identity: &Identity,
         references: &[Reference],
     ) -> Result<Vec<Content>, ReadError> {
-        let places: Vec<At> = references.iter().map(|it| (it.kind, Place::new(Some(namespace), &it.name))).collect();
-        if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
-            self.shared.table().refer(&reader, places.iter().cloned().collect());
+        let at = |it: &Reference| (it.kind, Place::new(Some(&identity.namespace), &it.name));
+        let reader = self.shared.listeners.parent_of(kind, place);
+        if let Some(reader) = &reader {
+            self.shared.table().refer(reader, references.iter().map(at).collect());
         }
+        // All keys of an object are from one version of it.
+        let mut objects: HashMap<At, Keys> = HashMap::new();
         let mut contents = vec![];
-        for (reference, at) in references.iter().zip(&places) {
-            self.watch(reference.kind);
-            let known = self.shared.table().content(at, &reference.key);
-            contents.push(match known {
-                Some(content) => content,
-                None => {
-                    let told = self.shared.table().told(at);
-                    let found = fetch(calls, namespace, reference).await?;
-                    let content = found.content(&reference.key);
-                    self.shared.table().learn(at, &reference.key, &found, told);
-                    content
-                }
-            });
+        for reference in references {
+            let at = at(reference);
+            if !objects.contains_key(&at) {
+                let is_same = |it: &&Reference| (it.kind, &it.name) == (reference.kind, &reference.name);
+                let keys: Vec<&str> = references.iter().filter(is_same).map(|it| it.key.as_str()).collect();
+                let read =
+                    self.object(&at, &keys, reader.as_ref(), fetch(calls, &identity.namespace, reference)).await?;
+                objects.insert(at.clone(), read);
+            }
+            let Keys { marks, contents: all } = &objects[&at];
+            let content = all.get(&reference.key).cloned().unwrap_or(Content::NoKey);
+            contents.push(not_its_own(identity, marks, content));
         }
         Ok(contents)
+    }
+
+    /// What an object holds under these keys. It is fetched unless all of them are known.
+    async fn object(
+        &self,
+        at: &At,
+        keys: &[&str],
+        reader: Option<&Parent>,
+        fetch: impl Future<Output = Result<Found, ReadError>>,
+    ) -> Result<Keys, ReadError> {
+        self.watch(at.0);
+        let (known, told) = {
+            let table = self.shared.table();
+            (table.keys(at, keys), table.told(at))
+        };
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let found = fetch.await?;
+        let stale = self.shared.table().learn(at, keys, &found, told, reader);
+        self.shared.wake(&stale);
+        Ok(Keys::of(&found, keys))
+    }
+
+    /// The kinds that a custom resource refers to and that cannot be watched: a change of them goes unnoticed.
+    pub fn unwatched(&self, kind: &Kind, place: &Place) -> Vec<SourceKind> {
+        let reader = self.shared.listeners.parent_of(kind, place);
+        reader.map(|reader| self.shared.table().blind_to(&reader)).unwrap_or_default()
     }
 
     /// Drops what only a custom resource that is gone referred to.
@@ -263,7 +318,8 @@ async fn follow<K>(
             Ok(None) => break,
             Err(error) => {
                 if matches!(watching::code(&error), Some(403 | 404)) {
-                    shared.table().is_refused(kind);
+                    let readers = shared.table().is_refused(kind);
+                    shared.wake(&readers);
                 }
                 let (kind, words) = (kind.as_str(), watching::words(&error));
                 tracing::warn!(
@@ -291,6 +347,10 @@ impl Shared {
             }
         };
         let readers: Vec<Parent> = self.table().note(news);
+        self.wake(&readers);
+    }
+
+    fn wake(&self, readers: &[Parent]) {
         readers.iter().for_each(|reader| self.listeners.wake(reader, Urgency::Edit));
     }
 

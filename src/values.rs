@@ -29,6 +29,7 @@ pub mod overrides;
 pub mod set;
 
 pub use exact::{LeftOut, Reason};
+pub use from::Sourced;
 pub use overrides::{OverrideError, Overrides};
 
 use set::SetError;
@@ -51,6 +52,11 @@ pub enum ValuesError {
         "a key in `{under}` is too long for Helm, which reads at most {KEY_CHARACTERS} characters: shorten the one that begins `{start}`"
     )]
     KeyTooLong { under: String, start: String },
+    /// It is not quoted: it may be a secret.
+    #[error(
+        "a key in the values from ConfigMaps and Secrets is too long for Helm, which reads at most {KEY_CHARACTERS} characters: shorten it"
+    )]
+    SourcedKeyTooLong,
 }
 
 /// The values of one release, complete: what the chart's defaults are merged under.
@@ -64,26 +70,24 @@ pub struct Values {
 impl Values {
     /// Puts the overrides over the spec. An absent or null spec is an empty one.
     pub fn new(spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
-        Self::merged(Map::new(), spec, overrides)
+        Self::merged(Sourced::default(), spec, overrides)
     }
 
     /// The same, over what came from ConfigMaps and Secrets.
-    pub fn merged(
-        sources: Map<String, Value>,
-        spec: Option<&Value>,
-        overrides: &Overrides,
-    ) -> Result<Self, ValuesError> {
+    pub fn merged(sources: Sourced, spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
         let spec = match spec {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(map)) => map.clone(),
             Some(other) => return Err(ValuesError::SpecNotObject { found: set::kind(other) }),
         };
+        let Sourced { all: sources, of_secrets } = sources;
+        check_map(&sources, &mut Vec::new()).map_err(|_| ValuesError::SourcedKeyTooLong)?;
         let mut map = sources.clone();
         from::put_over(&mut map, spec.clone());
         overrides.apply(&mut map)?;
         let json = Value::Object(map);
         check_keys(&json, &mut Vec::new())?;
-        let exact = exact::Exact::of(&json);
+        let exact = exact::Exact::of(&json, &Value::Object(of_secrets));
         let sourced = from::origins(&sources, &spec, &json);
         Ok(Values { json, exact, sourced })
     }
@@ -134,18 +138,7 @@ fn spoiled_by_yaml(c: char) -> bool {
 /// Helm would say "did not find expected ',' or '}'", which helps nobody find the key.
 fn check_keys<'a>(value: &'a Value, path: &mut Vec<set::StepRef<'a>>) -> Result<(), ValuesError> {
     match value {
-        Value::Object(map) => {
-            for (key, inner) in map {
-                if too_long(key) {
-                    path.insert(0, set::StepRef::Key("spec"));
-                    let start = key.chars().take(40).collect();
-                    return Err(ValuesError::KeyTooLong { under: set::abbreviate(&set::show(path)), start });
-                }
-                path.push(set::StepRef::Key(key));
-                check_keys(inner, path)?;
-                path.pop();
-            }
-        }
+        Value::Object(map) => check_map(map, path)?,
         Value::Array(list) => {
             for (index, inner) in list.iter().enumerate() {
                 path.push(set::StepRef::Index(index));
@@ -154,6 +147,20 @@ fn check_keys<'a>(value: &'a Value, path: &mut Vec<set::StepRef<'a>>) -> Result<
             }
         }
         _ => {}
+    }
+    Ok(())
+}
+
+fn check_map<'a>(map: &'a Map<String, Value>, path: &mut Vec<set::StepRef<'a>>) -> Result<(), ValuesError> {
+    for (key, inner) in map {
+        if too_long(key) {
+            path.insert(0, set::StepRef::Key("spec"));
+            let start = key.chars().take(40).collect();
+            return Err(ValuesError::KeyTooLong { under: set::abbreviate(&set::show(path)), start });
+        }
+        path.push(set::StepRef::Key(key));
+        check_keys(inner, path)?;
+        path.pop();
     }
     Ok(())
 }

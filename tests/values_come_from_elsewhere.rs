@@ -370,3 +370,24 @@ async fn a_cluster_scoped_resource_refers_to_the_namespace_of_its_release_and_on
     let told = project.not_ready(&name, "ValuesMissing").await;
     assert!(told["message"].as_str().unwrap().contains(&format!("namespace {}", project.namespace)), "{told}");
 }
+
+#[tokio::test]
+async fn what_a_release_makes_itself_is_no_source_of_its_values() {
+    let project = project().await;
+    project.template(
+        "own.yaml",
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: own}\nstringData: {values.yaml: 'colour: {{ randAlphaNum 8 }}'}\n",
+    );
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.condition("web", "Ready", "True").await;
+    let before = revision(&project, "web").await;
+    project.annotate("web", ANNOTATION, "secret/own").await;
+    let told = project.not_ready("web", "InvalidValues").await;
+    assert!(told["message"].as_str().unwrap().contains("belongs to this release itself"), "{told}");
+    let diff = project.cli(&["diff", &project.named("web")]);
+    assert!(diff.err.contains("belongs to this release itself"), "{}{}", diff.out, diff.err);
+    assert_eq!(revision(&project, "web").await, before);
+    project.annotate("web", ANNOTATION, "").await;
+    project.condition("web", "Ready", "True").await;
+}

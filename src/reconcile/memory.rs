@@ -11,6 +11,7 @@ use crate::health::Cause;
 use crate::object::ObjectId;
 use crate::release::Release;
 use crate::status::Failure;
+use crate::values::from::SourceKind;
 
 #[derive(Default)]
 pub struct Memory(Mutex<HashMap<String, Remembered>>);
@@ -30,6 +31,10 @@ pub struct Remembered {
     pub untold: Option<Box<Untold>>,
     /// Stands for the annotations that could not be read and were told.
     pub problems: Hash,
+    /// Stands for sentences that hold nothing which must not be shown, and for what that was.
+    pub harmless: Option<Hash>,
+    /// Kinds that values come from and that cannot be watched, which was told.
+    pub unwatched: Vec<SourceKind>,
     /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
     pub try_at: Option<Instant>,
 }
@@ -42,7 +47,8 @@ pub struct Untold {
 impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
-        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, try_at } = self;
+        let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
+        let Remembered { harmless, unwatched, try_at, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -50,6 +56,8 @@ impl Remembered {
             && fights.is_empty()
             && untold.is_none()
             && *problems == Hash::default()
+            && harmless.is_none()
+            && unwatched.is_empty()
             && try_at.is_none()
     }
 }

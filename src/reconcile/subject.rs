@@ -109,8 +109,10 @@ impl<'a> Subject<'a> {
         let Context { watch, sources, primary, .. } = self.context;
         let place = self.cr.place();
         let read =
-            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.namespace, references).await;
-        let values = sources::values_of(self.cr, watch, &self.identity, read).await?;
+            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.identity, references).await;
+        let values = sources::values_of(self.cr, watch, &self.identity, read).await;
+        self.tell_unwatched().await;
+        let values = values?;
         let digest = self.digest(&chart, &values);
         self.learn_values(&values, &digest);
         Ok(Wish { chart, values, digest })
@@ -138,6 +140,20 @@ impl<'a> Subject<'a> {
         }
         for problem in &self.wishes.problems {
             self.warn("InvalidAnnotation", problem).await;
+        }
+    }
+
+    /// Tells that a change of its sources goes unnoticed, once.
+    async fn tell_unwatched(&self) {
+        let unwatched = self.context.sources.unwatched(&self.context.primary, &self.cr.place());
+        let remember = |memory: &mut Remembered| std::mem::replace(&mut memory.unwatched, unwatched.clone());
+        let told = self.context.memory.with(&self.owner.uid, remember);
+        for kind in unwatched.iter().filter(|kind| !told.contains(kind)) {
+            let kind = kind.as_str();
+            let message = format!(
+                "values come from a {kind}, and the operator may not watch that kind, so a change is noticed only when the custom resource is looked at for another reason; give it the rights list and watch on that kind"
+            );
+            self.warn("ValuesNotWatched", &message).await;
         }
     }
 
@@ -207,11 +223,6 @@ impl<'a> Subject<'a> {
         };
         let message = refusal.sentence(&release, &self.context.chart.current().name);
         ReconcileError::Refused { category, message }
-    }
-
-    /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
-    pub fn upgrade_to(&self, history: &History) -> Option<u32> {
-        history.stood_before(history.next_revision()).then(|| self.next_revision(history))
     }
 
     /// Renders, when there is room. What was refused before for the same input is not tried again. Something newer ends it:

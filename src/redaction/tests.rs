@@ -35,6 +35,60 @@ fn a_text_is_found_in_every_writing() {
 }
 
 #[test]
+fn json_inside_of_json_is_found() {
+    assert_eq!(shown(r#"a"b<c"#, r#"{"a":"{\"b\":\"a\\\"b<c\"}"}"#), r#"{"a":"{\"b\":\"***\"}"}"#);
+    assert_eq!(shown(r#"a"b<c"#, r#"{"a":"{\"b\":\"a\\\"b\\u003cc\"}"}"#), r#"{"a":"{\"b\":\"***\"}"}"#);
+}
+
+#[test]
+fn nothing_is_left_of_texts_that_overlap() {
+    let redactor = knowing(&json!(["abcd", "cdefghij", "ghij and more"]));
+    assert_eq!(redactor.text("x abcdefghij y"), "x *** y");
+    assert_eq!(redactor.text("abcdefghij\n  and more."), "***.");
+    assert_eq!(redactor.text("abcdabcd"), "******");
+}
+
+#[test]
+fn nothing_is_worked_out_before_something_is_shown_and_many_lines_are_found_all_the_same() {
+    let lines: Vec<String> = (0..3000).map(|n| format!("setting-{n}: \"the value {n} & more\"")).collect();
+    let redactor = knowing(&json!({ "file": lines.join("\n"), "each": lines }));
+    assert_eq!(redactor.text(""), "");
+    assert!(!redactor.is_empty() && redactor.wanted.get().is_none());
+    let text = format!("{} and {}", lines[2999], "nothing else ".repeat(1000));
+    assert!(redactor.text(&text).starts_with("*** and nothing else"));
+    assert!(redactor.wanted.get().is_some_and(|wanted| wanted.texts.texts().len() > 3000));
+}
+
+#[test]
+fn what_is_known_is_told_apart() {
+    let known = |values: Value| knowing(&values).knowledge();
+    assert_eq!(known(json!(["hunter2", 5432])), known(json!({"a": 5432, "b": "hunter2"})));
+    assert_ne!(known(json!(["hunter2"])), known(json!(["hunter3"])));
+    assert_ne!(known(json!(["5432"])), known(json!([5432])));
+}
+
+#[test]
+fn what_is_learned_later_is_found_too() {
+    let mut redactor = knowing(&json!(["hunter2"]));
+    assert_eq!(redactor.text("hunter2 and xyzzy"), "*** and xyzzy");
+    redactor.learn(&json!("xyzzy"), [&String::new()]);
+    assert_eq!(redactor.text("hunter2 and xyzzy"), "*** and ***");
+}
+
+#[test]
+fn the_name_of_an_object_stays_in_every_version_of_it() {
+    let redactor = knowing(&json!(["hunter2", "Secret"]));
+    let object = |label: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hunter2", "namespace": "hunter2", "labels": {"name": label}}});
+    let mut one = object("hunter2");
+    assert!(redactor.object(&mut one));
+    assert_eq!(one, object("***"));
+    assert!(!redactor.object(&mut object("other")));
+    let (mut before, mut after) = (object("hunter2"), object("new"));
+    redactor.versions(Some(&mut before), Some(&mut after));
+    assert_eq!((before, after), (object("***"), object("new")));
+}
+
+#[test]
 fn a_longer_text_goes_before_a_shorter_one() {
     let redactor = knowing(&json!(["hunter", "hunter2"]));
     assert_eq!(redactor.text("hunter2 hunter1"), "*** ***1");

@@ -28,12 +28,26 @@ pub(super) fn of(text: &str) -> Vec<String> {
 }
 
 fn plain(text: &str) -> Vec<String> {
-    let json = Value::from(text).to_string();
-    let json = json[1..json.len() - 1].to_owned();
-    let html = json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    let (json, html) = (escaped(text), for_html(&escaped(text)));
+    // JSON in a text that is JSON again, as in an annotation or in the patch of an error message.
+    let twice = [escaped(&json), escaped(&html), for_html(&escaped(&json))];
     let mut all = vec![text.to_owned(), text.replace('\'', "''"), html, json];
+    all.extend(twice);
     all.extend([percent(text, "%20"), percent(text, "+")]);
+    all.sort_unstable();
+    all.dedup();
     all
+}
+
+/// As between the quotes of JSON.
+fn escaped(text: &str) -> String {
+    let json = Value::from(text).to_string();
+    json[1..json.len() - 1].to_owned()
+}
+
+/// As Go writes JSON.
+fn for_html(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
 fn percent(text: &str, space: &str) -> String {
@@ -62,21 +76,6 @@ pub(super) fn inner(text: &str) -> Option<Value> {
     let text = text.trim();
     let may_be = text.starts_with(['{', '[']) || text.contains(": ") || text.contains(":\n");
     may_be.then(|| yaml::parse(text).ok()).flatten().filter(|value| value.is_object() || value.is_array())
-}
-
-/// How much of `text` the hidden one takes at its beginning. Space stands for any space: YAML folds long lines and indents others.
-pub(super) fn matched(text: &str, hidden: &str) -> Option<usize> {
-    let mut rest = text;
-    let mut words = hidden.split_whitespace();
-    rest = rest.strip_prefix(words.next()?)?;
-    for word in words {
-        let next = rest.trim_start();
-        if next.len() == rest.len() {
-            return None;
-        }
-        rest = next.strip_prefix(word)?;
-    }
-    Some(text.len() - rest.len())
 }
 
 /// How much of the end of `text` is the beginning of the hidden one.

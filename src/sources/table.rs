@@ -3,7 +3,9 @@
 //! Nothing is known of an object that nobody refers to. What the watch tells of one is compared with the version that was read:
 //! another one makes the content unknown, and whoever refers to it is told.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use kube::core::ObjectMeta;
 
 use super::{Found, SourceKind};
 use crate::custom_resource::Place;
@@ -44,7 +46,21 @@ struct Entry {
 struct Read {
     /// 0 where nothing was there.
     version: u64,
+    marks: ObjectMeta,
     keys: BTreeMap<String, Kept>,
+}
+
+/// Some keys of one version of an object.
+pub(super) struct Keys {
+    pub marks: ObjectMeta,
+    pub contents: BTreeMap<String, Content>,
+}
+
+impl Keys {
+    pub(super) fn of(found: &Found, keys: &[&str]) -> Self {
+        let contents = keys.iter().map(|key| ((*key).to_owned(), found.content(key))).collect();
+        Keys { marks: found.marks.clone(), contents }
+    }
 }
 
 enum Kept {
@@ -87,10 +103,11 @@ impl Table {
         }
     }
 
-    /// What a key held, if that is known to be so still.
-    pub(super) fn content(&self, at: &At, key: &str) -> Option<Content> {
+    /// What keys held, if all of them are known to be so still.
+    pub(super) fn keys(&self, at: &At, keys: &[&str]) -> Option<Keys> {
         let read = self.entries.get(at).filter(|_| !self.blind.contains(&at.0))?.read.as_ref()?;
-        read.keys.get(key).map(Kept::content)
+        let known = keys.iter().map(|key| Some(((*key).to_owned(), read.keys.get(*key)?.content())));
+        Some(Keys { marks: read.marks.clone(), contents: known.collect::<Option<_>>()? })
     }
 
     /// The newest version that the watch told of.
@@ -100,20 +117,48 @@ impl Table {
 
     /// Keeps what was read, unless the watch has told of something newer meanwhile. `before` is what it had told when the read
     /// began: where nothing was found, there is no version to compare.
-    pub(super) fn learn(&mut self, at: &At, key: &str, found: &Found, before: u64) {
-        let Some(entry) = self.entries.get_mut(at) else { return };
-        let is_old = if found.version == 0 { entry.told != before } else { found.version < entry.told };
+    ///
+    /// Says who has to look again. The watch will not tell them: for it, a version that was read is no news, whoever read it.
+    pub(super) fn learn(
+        &mut self,
+        at: &At,
+        keys: &[&str],
+        found: &Found,
+        before: u64,
+        reader: Option<&Parent>,
+    ) -> Vec<Parent> {
+        let Some(entry) = self.entries.get_mut(at) else { return vec![] };
+        let newest = entry.read.as_ref().map_or(0, |read| read.version).max(entry.told);
+        let is_old = if found.version == 0 { entry.told != before } else { found.version < newest };
         if is_old {
-            return;
+            // Without a watch, nothing would ever end this.
+            return reader.filter(|_| !self.blind.contains(&at.0)).cloned().into_iter().collect();
         }
-        let before = entry.read.take().filter(|read| read.version == found.version);
-        let mut keys: BTreeMap<String, Kept> = before.map(|read| read.keys).unwrap_or_default();
-        keys.insert(key.to_owned(), Kept::of(found.content(key)));
-        entry.read = Some(Read { version: found.version, keys });
+        let (same, other) = match entry.read.take() {
+            Some(read) if read.version == found.version => (Some(read), None),
+            other => (None, other),
+        };
+        let mut all = same.map(|read| read.keys).unwrap_or_default();
+        all.extend(keys.iter().map(|key| ((*key).to_owned(), Kept::of(found.content(key)))));
+        entry.read = Some(Read { version: found.version, marks: found.marks.clone(), keys: all });
+        let others = entry.readers.iter().filter(|it| other.is_some() && Some(*it) != reader);
+        others.cloned().collect()
     }
 
-    pub(super) fn is_refused(&mut self, kind: SourceKind) {
-        self.blind.insert(kind);
+    /// Notes that a kind cannot be watched, and says whom that concerns and who was not told yet.
+    pub(super) fn is_refused(&mut self, kind: SourceKind) -> Vec<Parent> {
+        if !self.blind.insert(kind) {
+            return vec![];
+        }
+        let entries = self.entries.iter().filter(|(at, _)| at.0 == kind);
+        let readers: HashSet<&Parent> = entries.flat_map(|(_, entry)| &entry.readers).collect();
+        readers.into_iter().cloned().collect()
+    }
+
+    /// The kinds that somebody refers to and that cannot be watched.
+    pub(super) fn blind_to(&self, reader: &Parent) -> Vec<SourceKind> {
+        let kinds: BTreeSet<SourceKind> = self.references.get(reader).into_iter().flatten().map(|at| at.0).collect();
+        kinds.into_iter().filter(|kind| self.blind.contains(kind)).collect()
     }
 
     /// Takes news in, and says who has to look.
@@ -165,15 +210,22 @@ mod tests {
 
     fn found(version: u64, text: &str) -> Found {
         let data = [("values.yaml".to_owned(), text.as_bytes().to_vec())];
-        Found { version, object: (version != 0).then(|| Held { kind: None, data: data.into() }) }
+        let marks = ObjectMeta::default();
+        Found { version, marks, object: (version != 0).then(|| Held { kind: None, data: data.into() }) }
     }
 
     fn text(table: &Table, name: &str) -> Option<String> {
-        match table.content(&at(name), "values.yaml")? {
+        let mut keys = table.keys(&at(name), &["values.yaml"])?;
+        match keys.contents.remove("values.yaml")? {
             Content::Text(text) => Some(text),
             Content::NoObject => Some("nothing there".into()),
             _ => None,
         }
+    }
+
+    /// Somebody who does not matter reads it.
+    fn learn(table: &mut Table, name: &str, found: &Found, before: u64) {
+        table.learn(&at(name), &["values.yaml"], found, before, None);
     }
 
     /// `one` and `two` refer to `db`, and only `one` to `own`; both were read at version 5.
@@ -182,7 +234,7 @@ mod tests {
         table.refer(&Parent::of_test("one"), [at("db"), at("own")].into());
         table.refer(&Parent::of_test("two"), [at("db")].into());
         for name in ["db", "own"] {
-            table.learn(&at(name), "values.yaml", &found(5, "a: 1"), 0);
+            learn(&mut table, name, &found(5, "a: 1"), 0);
         }
         table
     }
@@ -231,7 +283,7 @@ mod tests {
     #[test]
     fn what_was_missing_is_told_when_it_comes() {
         let mut table = table();
-        table.learn(&at("own"), "values.yaml", &found(0, ""), 0);
+        learn(&mut table, "own", &found(0, ""), 0);
         assert_eq!(text(&table, "own").as_deref(), Some("nothing there"));
         assert_eq!(names(table.note(News::Changed(at("own"), 1))), ["one"]);
     }
@@ -242,7 +294,7 @@ mod tests {
         table.note(News::Changed(at("own"), 6));
         let before = table.told(&at("own"));
         assert_eq!(names(table.note(News::Changed(at("own"), 7))), ["one"]);
-        table.learn(&at("own"), "values.yaml", &found(0, ""), before);
+        learn(&mut table, "own", &found(0, ""), before);
         assert_eq!(text(&table, "own"), None);
     }
 
@@ -250,9 +302,9 @@ mod tests {
     fn what_is_older_than_the_watch_is_not_kept() {
         let mut table = table();
         table.note(News::Changed(at("db"), 9));
-        table.learn(&at("db"), "values.yaml", &found(7, "a: 2"), 0);
+        learn(&mut table, "db", &found(7, "a: 2"), 0);
         assert_eq!(text(&table, "db"), None);
-        table.learn(&at("db"), "values.yaml", &found(9, "a: 3"), 0);
+        learn(&mut table, "db", &found(9, "a: 3"), 0);
         assert_eq!(text(&table, "db").as_deref(), Some("a: 3"));
     }
 
@@ -281,8 +333,44 @@ mod tests {
     #[test]
     fn several_keys_of_one_object_are_kept_beside_each_other() {
         let mut table = table();
-        table.learn(&at("db"), "other", &found(5, "a: 1"), 0);
-        assert!(table.content(&at("db"), "other").is_some_and(|it| it == Content::NoKey));
-        assert_eq!(text(&table, "db").as_deref(), Some("a: 1"));
+        assert!(table.keys(&at("db"), &["values.yaml", "other"]).is_none(), "all or nothing");
+        table.learn(&at("db"), &["other"], &found(5, "a: 1"), 0, None);
+        let both = table.keys(&at("db"), &["values.yaml", "other"]).unwrap().contents;
+        assert!(both["other"] == Content::NoKey && both["values.yaml"] == Content::Text("a: 1".into()));
+    }
+
+    #[test]
+    fn who_read_an_older_version_is_told_when_another_reads_a_newer_one_before_the_watch_tells() {
+        let mut table = table();
+        let (one, two) = (Parent::of_test("one"), Parent::of_test("two"));
+        let woken = table.learn(&at("db"), &["other"], &found(6, "a: 2"), 0, Some(&two));
+        assert_eq!(names(woken), ["one"]);
+        assert_eq!(names(table.note(News::Changed(at("db"), 6))), [""; 0], "for the watch it is no news");
+        assert_eq!(text(&table, "db"), None, "nothing of the old version is left");
+        let woken = table.learn(&at("db"), &["values.yaml"], &found(6, "a: 2"), 6, Some(&one));
+        assert_eq!(names(woken), [""; 0]);
+        assert_eq!(text(&table, "db").as_deref(), Some("a: 2"));
+    }
+
+    #[test]
+    fn who_was_slow_to_read_an_older_version_looks_again() {
+        let mut table = table();
+        let one = Parent::of_test("one");
+        learn(&mut table, "db", &found(6, "a: 2"), 0);
+        let woken = table.learn(&at("db"), &["values.yaml"], &found(5, "a: 1"), 0, Some(&one));
+        assert_eq!((names(woken), text(&table, "db").as_deref()), (vec!["one".to_owned()], Some("a: 2")));
+        table.note(News::Changed(at("db"), 6));
+        let woken = table.learn(&at("db"), &["values.yaml"], &found(5, "a: 1"), 0, Some(&one));
+        assert_eq!(names(woken), ["one"]);
+    }
+
+    #[test]
+    fn that_a_kind_cannot_be_watched_is_told_once_to_those_who_refer_to_it() {
+        let mut table = table();
+        assert_eq!(names(table.is_refused(SourceKind::ConfigMap)), [""; 0]);
+        assert_eq!(names(table.is_refused(SourceKind::Secret)), ["one", "two"]);
+        assert_eq!(names(table.is_refused(SourceKind::Secret)), [""; 0]);
+        assert_eq!(table.blind_to(&Parent::of_test("one")), [SourceKind::Secret]);
+        assert_eq!(table.blind_to(&Parent::of_test("other")), []);
     }
 }

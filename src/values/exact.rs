@@ -6,7 +6,7 @@
 //!
 //! Assignments are joined by commas into arguments of at most [`ARGUMENT_BYTES`] (Linux takes 128 KiB in one argument), up
 //! to [`TOTAL_BYTES`] in all (it takes 2 MiB with the environment). What is over that, and what the grammar has no words
-//! for, is left to the file and counted by [`Reason`]. This module does not drop anything silently and does not change
+//! for, is left to the file and counted by [`Reason`]. So is what Secrets hold, since everybody on a machine can list arguments. This module does not drop anything silently and does not change
 //! a type: an integer that `--set` would turn into a string is left alone.
 
 use std::fmt;
@@ -49,6 +49,8 @@ pub enum Reason {
     PathTooLong,
     /// The arguments were full before its turn.
     TooMany,
+    /// Whoever lists processes reads arguments.
+    FromSecret,
 }
 
 impl fmt::Display for Reason {
@@ -61,6 +63,7 @@ impl fmt::Display for Reason {
             Reason::TooDeep => "nested deeper than Helm can set",
             Reason::PathTooLong => "under a path that is longer than an argument may be",
             Reason::TooMany => "more than fit on a command line",
+            Reason::FromSecret => "from a Secret, whose values stay off command lines",
         })
     }
 }
@@ -108,35 +111,44 @@ impl Way {
     }
 }
 
+/// A value, and what a Secret holds in its place.
+type Pair<'a> = (&'a Value, Option<&'a Value>);
+
 impl Exact {
-    pub(super) fn of(values: &Value) -> Exact {
+    /// `of_secrets` are values that Secrets hold. An integer that is in the same place there is left to the file.
+    pub(super) fn of(values: &Value, of_secrets: &Value) -> Exact {
         let mut exact = Exact::default();
-        exact.walk(values, &mut String::new(), Way::default());
+        exact.walk((values, Some(of_secrets)), &mut String::new(), Way::default());
         exact
     }
 
     /// `path` is the way as text; it is the same again when this returns.
-    fn walk(&mut self, value: &Value, path: &mut String, way: Way) {
+    fn walk(&mut self, (value, secret): Pair<'_>, path: &mut String, way: Way) {
         match value {
+            Value::Number(number) if is_large_integer(number) && secret == Some(value) => {
+                self.leave_out(Reason::FromSecret, path);
+            }
             Value::Number(number) if is_large_integer(number) => self.integer(number, path, way),
             Value::Array(list) => {
                 for (index, inner) in list.iter().enumerate() {
-                    self.descend(inner, path, way, StepRef::Index(index));
+                    let secret = secret.and_then(|secret| secret.get(index));
+                    self.descend((inner, secret), path, way, StepRef::Index(index));
                 }
             }
             Value::Object(map) => {
                 for (key, inner) in map {
-                    self.descend(inner, path, way, StepRef::Key(key));
+                    let secret = secret.and_then(|secret| secret.get(key));
+                    self.descend((inner, secret), path, way, StepRef::Key(key));
                 }
             }
             _ => {}
         }
     }
 
-    fn descend(&mut self, value: &Value, path: &mut String, way: Way, step: StepRef<'_>) {
+    fn descend(&mut self, pair: Pair<'_>, path: &mut String, way: Way, step: StepRef<'_>) {
         let before = path.len();
         push_step(path, step);
-        self.walk(value, path, way.step(step));
+        self.walk(pair, path, way.step(step));
         path.truncate(before);
     }
 

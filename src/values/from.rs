@@ -115,6 +115,8 @@ pub enum Content {
     NoObject,
     /// A Secret of a type that never holds values.
     OfType(String),
+    /// The release made the object itself.
+    OfRelease,
 }
 
 /// Why there are no values. For whoever wrote the reference, or what it refers to.
@@ -130,6 +132,10 @@ pub enum FromError {
     NoKey { what: String, namespace: String, key: String },
     #[error("the {what} has the type {found}, which never holds values: refer to another")]
     OfType { what: String, found: String },
+    #[error(
+        "values come from the {what} in the namespace {namespace}, which belongs to this release itself: each revision could be the reason for another; refer to an object that the chart does not make"
+    )]
+    OfRelease { what: String, namespace: String },
     #[error("{key:?} of the {what} is not text, but chart values are")]
     Binary { what: String, key: String },
     #[error("{key:?} of the {what} is not a file with values: line {line}, column {column}: {why}")]
@@ -151,9 +157,17 @@ impl FromError {
     }
 }
 
+/// Values that were referred to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sourced {
+    pub all: Map<String, Value>,
+    /// The files among them that Secrets hold. What a target path gets is text, and needs no care beside that of all texts.
+    pub of_secrets: Map<String, Value>,
+}
+
 /// All values that were referred to, the later over the earlier. `contents` are those of the references, one by one.
-pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Map<String, Value>, FromError> {
-    let mut merged = Map::new();
+pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Sourced, FromError> {
+    let mut merged = Sourced::default();
     for (reference, content) in references.iter().zip(contents) {
         let (what, key) = (reference.to_string(), reference.key.clone());
         let namespace = namespace.to_owned();
@@ -163,11 +177,18 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
             Content::NoObject => return Err(FromError::NoObject { what, namespace }),
             Content::NoKey => return Err(FromError::NoKey { what, namespace, key }),
             Content::Binary => return Err(FromError::Binary { what, key }),
+            Content::OfRelease => return Err(FromError::OfRelease { what, namespace }),
             Content::OfType(found) => return Err(FromError::OfType { what, found: found.clone() }),
         };
         match &reference.path {
-            Some(path) => place(&mut merged, path, text, what, key)?,
-            None => put_over(&mut merged, values(text, what, key)?),
+            Some(path) => place(&mut merged.all, path, text, what, key)?,
+            None => {
+                let values = values(text, what, key)?;
+                if reference.kind == SourceKind::Secret {
+                    put_over(&mut merged.of_secrets, values.clone());
+                }
+                put_over(&mut merged.all, values);
+            }
         }
     }
     Ok(merged)

@@ -3,9 +3,13 @@ use serde_json::{Map, json};
 use super::*;
 use crate::values::set::{Typing, set_into};
 
+fn exact(values: &Value) -> Exact {
+    Exact::of(values, &Value::Null)
+}
+
 /// Why integers were left out, how many, and where the first one is.
 fn left_out(value: &Value) -> Vec<(Reason, usize, String)> {
-    Exact::of(value).left_out.into_iter().map(|entry| (entry.reason, entry.count, entry.first)).collect()
+    exact(value).left_out.into_iter().map(|entry| (entry.reason, entry.count, entry.first)).collect()
 }
 
 /// What Helm makes of the file: every number a float.
@@ -21,7 +25,7 @@ fn as_helm_reads(value: &Value) -> Value {
 /// What Helm makes of the file and the arguments.
 fn with_arguments(value: &Value) -> Value {
     let Value::Object(mut map) = as_helm_reads(value) else { panic!("values are an object") };
-    for argument in Exact::of(value).arguments {
+    for argument in exact(value).arguments {
         assert!(argument.len() <= ARGUMENT_BYTES);
         set_into(&mut map, &argument, Typing::Typed).unwrap_or_else(|error| panic!("{argument:?}: {error}"));
     }
@@ -36,13 +40,13 @@ fn only_integers_that_a_float_would_spoil_are_set() {
     });
     let expected = "list[1]=2000000,list[2].x=3000000,list[3][0]=4000000,max=9223372036854775807,million=1000000,\
                     min=-9223372036854775808,minus=-1000000";
-    assert_eq!(Exact::of(&values).arguments, [expected]);
+    assert_eq!(exact(&values).arguments, [expected]);
     assert_eq!(left_out(&values), []);
 }
 
 #[test]
 fn nothing_to_set_is_no_argument() {
-    assert_eq!(Exact::of(&json!({"a": {"b": [1, null]}})), Exact::default());
+    assert_eq!(exact(&json!({"a": {"b": [1, null]}})), Exact::default());
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn what_the_grammar_cannot_say_is_listed() {
         "": 1_000_000, "a": {"": {"b": 1_000_000}}, "nul\0": [1_000_000], "big": u64::MAX, "deep": deep,
         "long": {"x".repeat(ARGUMENT_BYTES): 1_000_000},
     });
-    assert_eq!(Exact::of(&values).arguments, Vec::<String>::new());
+    assert_eq!(exact(&values).arguments, Vec::<String>::new());
     use Reason::*;
     let expected = [
         (EmptyKey, 2, "\"\"".to_string()),
@@ -84,7 +88,7 @@ fn what_the_grammar_cannot_say_is_listed() {
 #[test]
 fn a_warning_says_how_many_and_where_and_what_to_do() {
     let values = json!({"a": {"": [1_000_000, 2_000_000]}, "b": u64::MAX});
-    let warnings: Vec<String> = Exact::of(&values).left_out.iter().map(LeftOut::to_string).collect();
+    let warnings: Vec<String> = exact(&values).left_out.iter().map(LeftOut::to_string).collect();
     let expected = [
         "large integers reach the chart as floats, which templates print with an exponent: 2 under an empty key, \
          the first at `a.\"\"[0]`; write them as text, in quotes, if the chart prints them",
@@ -99,7 +103,7 @@ fn a_warning_says_how_many_and_where_and_what_to_do() {
 fn many_integers_under_a_long_path_stay_cheap() {
     for characters in [60_000, 70_000] {
         let values = json!({ "x".repeat(characters): vec![json!(1_000_000); 100_000] });
-        let exact = Exact::of(&values);
+        let exact = exact(&values);
         assert!(exact.arguments.iter().map(String::len).sum::<usize>() <= TOTAL_BYTES);
         assert!(exact.left_out.iter().all(|entry| entry.first.len() < 300));
     }
@@ -122,14 +126,14 @@ fn elements_behind_helms_last_index_are_counted() {
     let mut list = vec![json!(null); MAX_INDEX];
     list.extend([json!(1_000_000), json!(2_000_000), json!(3_000_000)]);
     let values = json!({ "l": list });
-    assert_eq!(Exact::of(&values).arguments, ["l[65536]=1000000"]);
+    assert_eq!(exact(&values).arguments, ["l[65536]=1000000"]);
     assert_eq!(left_out(&values), [(Reason::IndexTooLarge, 2, "l[65537]".to_string())]);
 }
 
 #[test]
 fn ten_thousand_integers_fit_in_few_arguments() {
     let values = json!({ "list": (0..10_000).map(|n| 1_000_000 + n).collect::<Vec<i64>>() });
-    assert_eq!(Exact::of(&values).arguments.len(), 3);
+    assert_eq!(exact(&values).arguments.len(), 3);
     assert_eq!(with_arguments(&values), values);
 }
 
@@ -137,7 +141,7 @@ fn ten_thousand_integers_fit_in_few_arguments() {
 fn the_command_line_has_an_end() {
     let name = "n".repeat(1000);
     let values = json!({ name: (0..2_000).map(|n| 1_000_000 + n).collect::<Vec<i64>>() });
-    let exact = Exact::of(&values);
+    let exact = exact(&values);
     let total: usize = exact.arguments.iter().map(|argument| argument.len() + 1).sum();
     assert!(total <= TOTAL_BYTES && total > TOTAL_BYTES - 2_000, "{total}");
     let assigned: usize = exact.arguments.iter().map(|argument| argument.matches('=').count()).sum();
@@ -151,7 +155,7 @@ fn every_large_integer_is_exact_or_counted() {
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..2_000 {
         let tree = random.object(4);
-        let counted: usize = Exact::of(&tree).left_out.iter().map(|entry| entry.count).sum();
+        let counted: usize = exact(&tree).left_out.iter().map(|entry| entry.count).sum();
         assert_eq!(floats(&tree, &with_arguments(&tree), true), counted, "{tree}");
     }
 }

@@ -1,24 +1,24 @@
 use serde_json::json;
 
-use super::super::{Overrides, Values, ValuesError};
+use super::super::{Overrides, Reason, Values, ValuesError};
 use super::*;
 
 fn references(text: &str) -> Vec<Reference> {
     parse_annotation(text).unwrap()
 }
 
-fn merged(references: &[Reference], texts: &[&str]) -> Result<Map<String, Value>, FromError> {
+fn merged(references: &[Reference], texts: &[&str]) -> Result<Sourced, FromError> {
     let contents: Vec<Content> = texts.iter().map(|text| Content::Text((*text).to_owned())).collect();
     merge(references, &contents, "shop")
 }
 
 fn files(texts: &[&str]) -> Value {
     let names: Vec<String> = (0..texts.len()).map(|number| format!("secret/s{number}")).collect();
-    Value::Object(merged(&references(&names.join(",")), texts).unwrap())
+    Value::Object(merged(&references(&names.join(",")), texts).unwrap().all)
 }
 
 fn over(sources: &str, spec: Value, overrides: Value) -> Result<Values, ValuesError> {
-    let Value::Object(sources) = files(&[sources]) else { panic!("a map") };
+    let sources = merged(&references("secret/s"), &[sources]).unwrap();
     let overrides = overrides.as_object().unwrap().clone().into_iter().collect();
     Values::merged(sources, Some(&spec), &Overrides::parse(&overrides).unwrap())
 }
@@ -76,7 +76,7 @@ fn later_files_win_entry_by_entry_and_null_stays() {
 fn a_target_path_takes_the_whole_text() {
     let all = references("secret/a, secret/b:password@auth.users[1].password");
     let value = merged(&all, &["auth: {name: x}", "true\n"]).unwrap();
-    assert_eq!(Value::Object(value), json!({"auth": {"name": "x", "users": [null, {"password": "true\n"}]}}));
+    assert_eq!(Value::Object(value.all), json!({"auth": {"name": "x", "users": [null, {"password": "true\n"}]}}));
     let error = merged(&all, &["auth: hunter2", "hunter3"]).unwrap_err();
     assert_eq!(error.category(), Category::InvalidValues);
     let message = error.to_string();
@@ -87,10 +87,11 @@ fn a_target_path_takes_the_whole_text() {
 #[test]
 fn an_object_may_be_missing_only_if_it_is_optional_and_a_key_never() {
     let all = references("secret/a?");
-    assert_eq!(merge(&all, &[Content::NoObject], "shop"), Ok(Map::new()));
+    assert_eq!(merge(&all, &[Content::NoObject], "shop"), Ok(Sourced::default()));
     for (content, expected) in [
         (Content::NoKey, "has no key \"values.yaml\": add it"),
         (Content::Binary, "is not text"),
+        (Content::OfRelease, "Secret a in the namespace shop, which belongs to this release itself"),
         (Content::OfType("kubernetes.io/service-account-token".into()), "which never holds values"),
     ] {
         let message = merge(&all, &[content], "shop").unwrap_err().to_string();
@@ -132,7 +133,20 @@ fn the_spec_wins_over_the_sources_and_overrides_over_both() {
 }
 
 #[test]
-fn large_integers_of_a_source_stay_exact() {
-    let values = over("big: 12345678901\n", json!({}), json!({})).unwrap();
-    assert_eq!(values.exact_integers(), ["big=12345678901"]);
+fn large_integers_stay_exact_but_those_of_a_secret_are_on_no_command_line() {
+    let references = references("configmap/a, secret/b, configmap/c");
+    let sources = merged(&references, &["a: 1000001\nl: [7]", "a: 1000002\nb: 1000003\nl: [1000004, 5]", "b: 1000005"]);
+    let spec = json!({"c": 1000006});
+    let values = Values::merged(sources.unwrap(), Some(&spec), &Overrides::default()).unwrap();
+    assert_eq!(values.exact_integers(), ["b=1000005,c=1000006"]);
+    let left_out: Vec<_> = values.left_out().iter().map(|it| (it.reason, it.count, it.first.as_str())).collect();
+    assert_eq!(left_out, [(Reason::FromSecret, 2, "a")]);
+}
+
+#[test]
+fn a_long_key_of_a_source_is_not_quoted() {
+    let sources = format!("? {}\n: 1\n", "hunter2".repeat(200));
+    let error = over(&sources, json!({}), json!({})).unwrap_err();
+    assert_eq!(error, ValuesError::SourcedKeyTooLong);
+    assert!(!error.to_string().contains("hunter"), "{error}");
 }
