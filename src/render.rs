@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use crate::calls::Calls;
 use crate::chart::{Asks, Chart, revision};
 use crate::discovery::{Capabilities, Catalog, Kinds};
-use crate::error::{Category, of_kube, sentence};
+use crate::error::Category;
 use crate::values::Values;
 use crate::watches::Lookup;
 
@@ -87,7 +87,7 @@ pub struct Needs {
 
 /// What a chart asks the cluster with these values: they count, because they may be given to `tpl`.
 pub fn asks(chart: &Chart, values: &Values) -> Asks {
-    chart.asks.join(Asks::of_text(&values.file_json()))
+    chart.asks.join(Asks::of_values(values.json()))
 }
 
 impl Needs {
@@ -104,7 +104,7 @@ impl Needs {
     /// The way to learn it.
     pub fn through(self, chart: &Chart, kinds: Arc<Kinds>, calls: Calls, fence: Fence) -> Through {
         let catalog = kinds.catalog.with(chart.brings());
-        Through { needs: self, sight: Sight { reader: Reader { calls, kinds, fence }, catalog } }
+        Through { needs: self, sight: Sight { reader: Reader::new(calls, kinds, fence), catalog } }
     }
 }
 
@@ -143,7 +143,7 @@ pub enum RenderError {
     /// The chart does not render with these values.
     #[error("{0}")]
     Refused(String),
-    /// It does not render, and it looked for something that is not there: it may render when that has come.
+    /// It does not render, and it asked the cluster, for an object or a kind: it may render when that has come or changed.
     #[error("{0}")]
     Wanting(String),
     /// It renders objects of a kind that the cluster does not know.
@@ -153,7 +153,7 @@ pub enum RenderError {
     UnknownKind { kind: String, api_version: String },
     #[error("cannot open the gateway for lookup: {0}")]
     Gateway(std::io::Error),
-    #[error("the chart's lookup of {} failed: {}; nothing was rendered, since an empty answer could make it draw new passwords", .0.what, sentence(&.0.error))]
+    #[error("{0}")]
     Lookup(Box<Failure>),
     #[error("helm printed bytes that are not UTF-8")]
     NotText,
@@ -167,7 +167,7 @@ impl RenderError {
             RenderError::Refused(_) | RenderError::NotText | RenderError::OutputLimit(_) => Category::RenderFailed,
             RenderError::Wanting(_) => Category::Missing,
             RenderError::UnknownKind { .. } => Category::UnknownKind,
-            RenderError::Lookup(failure) => of_kube(&failure.error),
+            RenderError::Lookup(failure) => failure.error.category(),
             RenderError::NotFound(_)
             | RenderError::Gateway(_)
             | RenderError::WrongVersion { .. }
@@ -233,7 +233,7 @@ impl Helm {
         let rendered = match (rendered, seen.failure.take()) {
             // Whatever helm made of it.
             (_, Some(failure)) => Err(RenderError::Lookup(Box::new(failure))),
-            (Err(RenderError::Refused(why)), None) if seen.found_nothing => Err(RenderError::Wanting(why)),
+            (Err(RenderError::Refused(why)), None) if seen.was_asked => Err(RenderError::Wanting(why)),
             (rendered, None) => rendered,
         };
         (rendered, seen)

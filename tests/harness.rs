@@ -246,6 +246,19 @@ impl Project {
 
     /// The same in another namespace.
     pub fn helm_in(&self, program: &str, namespace: &str, arguments: &[&str]) -> String {
+        let (succeeded, said) = self.helm_said(program, namespace, arguments);
+        assert!(succeeded, "{program} {arguments:?}: {said}");
+        said
+    }
+
+    /// What helm complains about.
+    pub fn helm_fails(&self, program: &str, arguments: &[&str]) -> String {
+        let (succeeded, said) = self.helm_said(program, &self.namespace, arguments);
+        assert!(!succeeded, "{program} {arguments:?}: {said}");
+        said
+    }
+
+    fn helm_said(&self, program: &str, namespace: &str, arguments: &[&str]) -> (bool, String) {
         let output = Command::new(tool(program))
             .args(arguments)
             .args(["--namespace", namespace])
@@ -256,9 +269,8 @@ impl Project {
             .stdin(Stdio::null())
             .output()
             .expect("helm runs");
-        let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{program} {arguments:?}: {said}{errors}");
-        said.into_owned()
+        let said = if output.status.success() { output.stdout } else { [output.stdout, output.stderr].concat() };
+        (output.status.success(), String::from_utf8_lossy(&said).into_owned())
     }
 
     /// Makes or edits a custom resource.

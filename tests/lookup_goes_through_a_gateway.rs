@@ -3,11 +3,13 @@
 mod edge;
 mod fenced;
 
+use kube::api::{ApiResource, Patch};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use crate::harness::proxy::{Line, Proxy};
 use crate::harness::strange_helm::strange_helm;
-use crate::harness::{Project, tool, until};
+use crate::harness::{Project, Scope, config, install_crd, tool, uninstall_crd, until, within};
 
 const BOTH: [&str; 2] = ["helm3", "helm4"];
 
@@ -133,30 +135,62 @@ data: {found: {{ lookup "v1" "ServiceAccount" .Release.Namespace "default" | toJ
     }
 }
 
-/// A chart that wants something to be there first is tried again without a change of the spec.
+/// A chart that wants something to be there first, or to be otherwise, is tried again without a change of the spec.
 #[tokio::test]
 async fn a_chart_that_misses_an_object_renders_when_it_has_come() {
     let project = Project::new("App").await;
     project.watch_with("lookup: namespace");
     const NEEDS: &str = r#"
-{{- $config := lookup "v1" "ConfigMap" .Release.Namespace "wanted" }}
-{{- if not $config }}{{ fail "first make the ConfigMap wanted" }}{{ end }}
+{{- $config := lookup "v1" "ConfigMap" .Release.Namespace .Values.wanted }}
+{{- if not $config }}{{ fail "first make the ConfigMap" }}{{ end }}
+{{- if eq $config.data.colour "red" }}{{ fail "the colour must not be red" }}{{ end }}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ .Release.Name }}}
 data: {colour: {{ $config.data.colour }}}
 "#;
     project.template("needs.yaml", NEEDS);
+    let config = |name, colour| within(&project.namespace, config(name, colour));
+    project.create(config("wrong", "red")).await;
     let _operator = project.run();
-    project.apply("web", json!({})).await;
-    let failed = project.not_ready("web", "Missing").await;
-    assert!(failed["message"].as_str().unwrap().contains("first make the ConfigMap wanted"), "{failed}");
-    project
-        .create(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"colour": "blue"},
-            "metadata": {"name": "wanted", "namespace": project.namespace}}))
-        .await;
-    project.deployed("web").await;
-    assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "blue");
+    for (name, wanted, told) in
+        [("one", "absent", "first make the ConfigMap"), ("two", "wrong", "the colour must not be red")]
+    {
+        project.apply(name, json!({"wanted": wanted})).await;
+        let failed = project.not_ready(name, "Missing").await;
+        assert!(failed["message"].as_str().unwrap().contains(told), "{failed}");
+    }
+    project.create(config("absent", "blue")).await;
+    let blue = Patch::Merge(json!({"data": {"colour": "blue"}}));
+    project.configs().patch("wrong", &Default::default(), &blue).await.unwrap();
+    for name in ["one", "two"] {
+        project.deployed(name).await;
+        assert_eq!(project.get("v1", "ConfigMap", name).await.unwrap().data["data"]["colour"], "blue");
+    }
+}
+
+/// A lookup of a kind that is not there fails the render, as in a real install, until it is there.
+#[tokio::test]
+async fn a_chart_that_looks_for_a_kind_renders_when_it_has_come() {
+    for helm in BOTH {
+        let project = Project::new("App").await;
+        let group = format!("later.{}", project.resource.group);
+        let later = ApiResource::from_gvk(&GroupVersionKind::gvk(&group, "v1", "Later"));
+        let ask = r#"
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {found: {{ lookup "API" "Later" .Release.Namespace "a" | toJson | quote }}}
+"#;
+        project.template("ask.yaml", &ask.replace("API", &later.api_version));
+        let _operator = project.run_with(helm);
+        project.apply("web", json!({})).await;
+        project.not_ready("web", "Missing").await;
+        install_crd(&project.client, &later, Scope::Namespaced).await;
+        project.deployed("web").await;
+        assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["found"], "{}", "{helm}");
+        uninstall_crd(&project.client, &later).await;
+    }
 }
 
 /// Rights to serve the project's kind, and on these resources of the core group.

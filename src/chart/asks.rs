@@ -7,6 +7,8 @@
 use std::io::Read;
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::archive;
 
 /// What is asked for.
@@ -34,12 +36,30 @@ impl Asks {
 
     /// What stands in actions (`{{ … }}`), outside of comments.
     pub fn of_text(text: &str) -> Asks {
-        let actions = text.split("{{").skip(1);
-        let actions = actions.filter(|action| !action.trim_start_matches(['-', ' ', '\n']).starts_with("/*"));
-        actions
-            .map(|action| action.split_once("}}").map_or(action, |(inside, _)| inside))
-            .map(of_action)
-            .fold(Asks::default(), Asks::join)
+        let mut asks = Asks::default();
+        let mut rest = text;
+        while let Some((_, after)) = rest.split_once("{{") {
+            let after = after_comment(after);
+            let (action, behind) = after.split_at(length_of_action(after));
+            asks = asks.join(of_action(action));
+            rest = behind;
+        }
+        asks
+    }
+
+    /// What stands in values. A chart may put one into an action before it calls `tpl`, so the word is enough there.
+    pub fn of_values(values: &Value) -> Asks {
+        let of_text = |text: &str| Asks { lookup: calls_lookup(text), ..Asks::default() }.join(Asks::of_text(text));
+        match values {
+            Value::String(text) => of_text(text),
+            Value::Array(items) => items.iter().map(Asks::of_values).fold(Asks::default(), Asks::join),
+            // A key alone is no text, but `toYaml` makes one of it.
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, value)| Asks::of_text(key).join(Asks::of_values(value)))
+                .fold(Asks::default(), Asks::join),
+            _ => Asks::default(),
+        }
     }
 
     /// Looks into a file of a chart, and into a packed subchart.
@@ -64,13 +84,41 @@ fn of_archive(packed: &[u8]) -> Asks {
     asks
 }
 
-fn of_action(action: &str) -> Asks {
+/// A comment stands first in its action.
+fn after_comment(action: &str) -> &str {
+    let comment = action.strip_prefix('-').unwrap_or(action).trim_start().strip_prefix("/*");
+    comment.map_or(action, |comment| comment.split_once("*/").map_or("", |(_, rest)| rest))
+}
+
+/// Up to the first `}}` that is not in quotes. What does not end goes on to the end.
+fn length_of_action(text: &str) -> usize {
+    let mut quote = None;
+    let mut is_escaped = false;
+    for (at, c) in text.char_indices() {
+        match quote {
+            _ if is_escaped => is_escaped = false,
+            Some(open) => {
+                is_escaped = c == '\\' && open != '`';
+                quote = quote.filter(|open| *open != c);
+            }
+            None if text[at..].starts_with("}}") => return at,
+            None => quote = matches!(c, '"' | '\'' | '`').then_some(c),
+        }
+    }
+    text.len()
+}
+
+fn calls_lookup(action: &str) -> bool {
     let is_part_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
-    let lookup = action.match_indices("lookup").any(|(start, word)| {
+    action.match_indices("lookup").any(|(start, word)| {
         let before = action[..start].chars().next_back();
         let after = action[start + word.len()..].chars().next();
         !before.is_some_and(is_part_of_name) && !after.is_some_and(|c| is_part_of_name(c) || c == ':')
-    });
+    })
+}
+
+fn of_action(action: &str) -> Asks {
+    let lookup = calls_lookup(action);
     let mut asks = Asks { lookup, revision: asks_revision(action), ..Asks::default() };
     for (start, word) in action.match_indices("Capabilities") {
         match action[start + word.len()..].trim_start_matches(')') {
@@ -107,6 +155,25 @@ mod tests {
         assert!(!asks_lookup("# lookup is not used here {{ .Values.a }}"));
         assert!(!asks_lookup("{{ .Values.lookup }} {{ $lookup }} {{ mylookup 1 }}"));
         assert!(!asks_lookup("{{- /* lookup */ -}} {{ .a }}"));
+    }
+
+    #[test]
+    fn an_action_does_not_end_within_quotes() {
+        assert!(asks_lookup(r#"{{ print "}}" (lookup "v1" "Secret" "a" "b") }}"#));
+        assert!(asks_lookup(r#"{{ print "\"}}" `\`  "}}" (lookup "v1" "Secret" "a" "b") }}"#));
+        assert!(asks_lookup(r#"{{ print "{{" "}}" '"' (lookup "v1" "Secret" "a" "b") }}"#));
+        assert!(asks_lookup("{{ print `}}` \"a\" | lookup }}") && asks_lookup("{{/* it's }} */}}{{ lookup }}"));
+        assert!(!asks_lookup(r#"{{ print "}}" }} lookup "#));
+    }
+
+    #[test]
+    fn values_are_asked_as_the_chart_gets_them() {
+        let asks = |value: Value| Asks::of_values(&value).lookup;
+        assert!(asks(serde_json::json!({"a": ["{{\nlookup \"v1\" \"Secret\" \"a\" \"b\"}}"]})));
+        assert!(asks(serde_json::json!({"a": "{{\tlookup\t\"v1\""})) && asks(serde_json::json!({"{{ lookup }}": 1})));
+        assert!(asks(serde_json::json!("lookup \"v1\" \"Secret\" \"a\" \"b\"")), "a chart may put it into an action");
+        assert!(!asks(serde_json::json!({"lookup": true, "a": "mylookup", "b": "{{ .Values.lookup }}"})));
+        assert!(Asks::of_values(&serde_json::json!("{{\n.Release.Revision}}")).revision);
     }
 
     #[test]

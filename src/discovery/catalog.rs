@@ -101,6 +101,13 @@ impl Catalog {
         catalog
     }
 
+    /// Whether whoever serves a version cannot be reached, so that nobody knows what is in it.
+    pub fn is_silent(&self, group: &str, version: &str) -> bool {
+        self.versions().any(|(name, it)| {
+            name == group && text(&it.version) == version && text(&it.freshness) == "Stale" && it.resources.is_empty()
+        })
+    }
+
     /// The resources of one group and version, as the older form of discovery lists them.
     pub fn resource_list(&self, group: &str, version: &str) -> Option<Value> {
         let (_, found) = self.versions().find(|(name, it)| *name == group && text(&it.version) == version)?;
@@ -205,8 +212,8 @@ mod tests {
              "singularResource": "pod", "verbs": ["get"], "shortNames": ["po"], "subresources": [
                 {"subresource": "eviction", "responseKind": {"group": "policy", "version": "v1", "kind": "Eviction"}, "verbs": ["create"]},
                 {"subresource": "status", "responseKind": {"group": "", "version": "v1", "kind": "Pod"}, "verbs": ["get"]}]}]}]}]});
-        let groups =
-            json!({"items": [{"metadata": {"name": "apps"}, "versions": [{"version": "v1", "resources": []}]}]});
+        let groups = json!({"items": [{"metadata": {"name": "apps"}, "versions": [{"version": "v1", "resources": []},
+                {"version": "v2beta1", "freshness": "Stale", "resources": []}]}]});
         let read = |list: Value| serde_json::from_value(list).unwrap();
         Catalog { core: read(core), groups: read(groups), version: Info::default() }
     }
@@ -228,7 +235,7 @@ mod tests {
 
     #[test]
     fn versions_are_listed_as_a_real_install_lists_them() {
-        assert_eq!(catalog().api_versions(), ["apps/v1", "v1", "v1/Eviction", "v1/Pod"]);
+        assert_eq!(catalog().api_versions(), ["apps/v1", "apps/v2beta1", "v1", "v1/Eviction", "v1/Pod"]);
     }
 
     #[test]
@@ -244,17 +251,27 @@ mod tests {
     }
 
     #[test]
+    fn a_version_whose_server_is_away_is_told_from_an_empty_one() {
+        let catalog = catalog();
+        assert!(catalog.is_silent("apps", "v2beta1"));
+        assert!(!catalog.is_silent("apps", "v1") && !catalog.is_silent("apps", "v3") && !catalog.is_silent("", "v1"));
+        let brought = Brought { version: "v2beta1".into(), ..brought("apps", "widgets") };
+        assert!(!catalog.with(&[brought]).is_silent("apps", "v2beta1"));
+    }
+
+    #[test]
     fn what_a_chart_brings_is_added_and_what_is_there_stays() {
         let more = catalog().with(&[brought("apps", "widgets"), brought("example.com", "widgets")]);
         let expected = [
             "apps/v1",
             "apps/v1/Scale",
             "apps/v1/Widget",
+            "apps/v2beta1",
             "example.com/v1",
             "example.com/v1/Scale",
             "example.com/v1/Widget",
         ];
-        assert_eq!(more.api_versions()[..6], expected);
+        assert_eq!(more.api_versions()[..7], expected);
         assert_eq!(more.with(&[brought("apps", "widgets")]), more);
     }
 

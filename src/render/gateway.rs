@@ -42,8 +42,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use crate::discovery::Catalog;
 use question::{Question, Wanted};
-use reader::Reader;
-use seen::{Notebook, Seen};
+use reader::{ReadError, Reader};
+use seen::{Failure, Notebook, Seen};
 
 /// What a gateway answers from.
 pub struct Sight {
@@ -162,11 +162,12 @@ impl Door {
             Some(Question::Version) => json_answer(&json!(catalog.version)),
             Some(Question::Core) => groups(&catalog.core, accept),
             Some(Question::Groups) => groups(&catalog.groups, accept),
-            Some(Question::Resources { group, version }) => {
-                self.is_lookup.store(true, Ordering::Relaxed);
-                catalog.resource_list(&group, &version).map_or_else(nothing, |list| json_answer(&list))
-            }
+            Some(Question::Resources { group, version }) => self.resources(&group, &version),
             Some(Question::Objects(wanted)) => self.objects(&wanted).await,
+            None if question::is_of_api(path) => {
+                let is_lookup = self.is_lookup.swap(false, Ordering::Relaxed);
+                self.failed(Failure { what: path.to_owned(), is_lookup, error: ReadError::NoQuestion })
+            }
             None => refusal(StatusCode::NOT_FOUND, "the gateway does not answer this"),
         }
     }
@@ -177,26 +178,36 @@ impl Door {
         (hash(secret) == self.secret).then_some(rest)
     }
 
+    /// Only a `lookup` asks for these alone.
+    fn resources(&self, group: &str, version: &str) -> Answer {
+        self.is_lookup.store(true, Ordering::Relaxed);
+        self.notebook.note_question();
+        let catalog = &self.sight.catalog;
+        if catalog.is_silent(group, version) {
+            let what = format!("the kinds of {group}/{version}");
+            return self.failed(Failure { what, is_lookup: true, error: ReadError::Silent });
+        }
+        catalog.resource_list(group, version).map_or_else(nothing, |list| json_answer(&list))
+    }
+
     async fn objects(&self, wanted: &Wanted) -> Answer {
+        let is_lookup = self.is_lookup.swap(false, Ordering::Relaxed);
         match self.sight.reader.read(wanted).await {
             Ok(shown) => {
-                if self.is_lookup.swap(false, Ordering::Relaxed) {
-                    self.notebook.note(&shown);
+                if let Some(refused) = shown.refused.filter(|_| is_lookup) {
+                    self.notebook.note_refusal(&refused);
                 }
                 shown.text.map_or_else(nothing, |text| body(StatusCode::OK, "application/json", text))
             }
-            Err(error) => {
-                let code = match &error {
-                    kube::Error::Api(status) => StatusCode::from_u16(status.code).ok(),
-                    _ => None,
-                };
-                let message = crate::error::sentence(&error);
-                self.notebook.fail(wanted, error);
-                // Not 404, which would be an empty answer.
-                let code = code.filter(|code| *code != StatusCode::NOT_FOUND && !code.is_success());
-                refusal(code.unwrap_or(StatusCode::SERVICE_UNAVAILABLE), &message)
-            }
+            Err(error) => self.failed(Failure { what: wanted.to_string(), is_lookup, error }),
         }
+    }
+
+    /// Never 404, which would be an empty answer.
+    fn failed(&self, failure: Failure) -> Answer {
+        let answer = refusal(failure.error.code(), &failure.error.to_string());
+        self.notebook.note_failure(failure);
+        answer
     }
 }
 

@@ -7,7 +7,7 @@ use chartwright::discovery::Cache;
 use chartwright::plan::{Owner, Target};
 use chartwright::release::History;
 use chartwright::render::gateway::fence::Fence;
-use chartwright::render::gateway::reader::Reader;
+use chartwright::render::gateway::reader::{Limits, ReadError, Reader};
 use chartwright::render::gateway::{Gateway, Sight};
 use chartwright::watches::Lookup;
 use kube::core::GroupVersionKind;
@@ -16,9 +16,13 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{Project, until};
+use crate::harness::{Project, config, until};
 
 async fn open(project: &Project, lookup: Lookup, calls: Calls) -> Gateway {
+    open_within(project, lookup, calls, Limits::default()).await
+}
+
+async fn open_within(project: &Project, lookup: Lookup, calls: Calls, limits: Limits) -> Gateway {
     let kinds = Cache::new(Calls::new(project.client.clone())).await.unwrap().kinds();
     let gvk = GroupVersionKind::gvk(&project.resource.group, "v1", &project.resource.kind);
     let owner = Owner { gvk, namespace: Some(project.namespace.clone()), name: "web".into(), uid: "u".into() };
@@ -33,8 +37,12 @@ async fn open(project: &Project, lookup: Lookup, calls: Calls) -> Gateway {
         may_own: true,
     };
     let fence = Fence::new(lookup, &target, &History::default());
-    let catalog = kinds.catalog.clone();
-    Gateway::open(Sight { reader: Reader { calls, kinds: Arc::clone(&kinds), fence }, catalog }).await.unwrap()
+    let mut catalog = kinds.catalog.clone();
+    // An API server of its own, which does not answer.
+    let away = json!({"metadata": {"name": "away.io"}, "versions": [{"version": "v1", "freshness": "Stale"}]});
+    catalog.groups.items.push(serde_json::from_value(away).unwrap());
+    let reader = Reader::new(calls, Arc::clone(&kinds), fence).within(limits);
+    Gateway::open(Sight { reader, catalog }).await.unwrap()
 }
 
 /// The code and the body that a request is answered with; None if nobody answers.
@@ -92,11 +100,10 @@ async fn it_reads_what_is_shown_and_does_nothing_else() {
         &format!("/api/v1/namespaces/{namespace}/pods/a/log"),
         &format!("/api/v1/namespaces/{namespace}/services/a/proxy"),
         "/api/v1/nodes/a/proxy/metrics",
-        "/openapi/v3",
-        "/metrics",
-        "/",
-        "",
     ] {
+        assert_eq!(code(&url, "GET", path).await, 400, "{path}");
+    }
+    for path in ["/openapi/v3", "/metrics", "/", ""] {
         assert_eq!(code(&url, "GET", path).await, 404, "{path}");
     }
     assert_eq!(code(&url, "GET", "/version").await, 200);
@@ -150,7 +157,63 @@ async fn what_the_api_server_cannot_say_is_an_error_and_not_nothing() {
         assert!(code >= 500, "{path}: {code}");
     }
     let failure = gateway.close().await.failure.unwrap();
-    assert_eq!(failure.what, "secrets \"b\" in the namespace a");
+    let told = failure.to_string();
+    assert!(told.starts_with("helm could not see whether secrets \"b\" in the namespace a exists already: "), "{told}");
+}
+
+/// helm makes an empty map of "not found", and the chart draws a password.
+#[tokio::test]
+async fn a_question_that_cannot_be_answered_is_an_error_and_not_nothing() {
+    let project = Project::new("App").await;
+    for (path, expected, told) in [
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles/a%20b", 400, "clusterroles/a%20b failed: this is no path"),
+        ("/apis/away.io/v1", 503, "the kinds of away.io/v1 failed: the API server cannot reach"),
+    ] {
+        let gateway = open(&project, Lookup::Cluster, Calls::new(project.client.clone())).await;
+        let url = gateway.url();
+        // As helm asks for a lookup.
+        assert_eq!(code(&url, "GET", "/apis/rbac.authorization.k8s.io/v1").await, 200);
+        assert_eq!(code(&url, "GET", path).await, expected, "{path}");
+        let seen = gateway.close().await;
+        let failure = seen.failure.unwrap().to_string();
+        assert!(failure.starts_with("the chart's lookup of ") && failure.contains(told), "{failure}");
+        assert!(seen.was_asked);
+    }
+}
+
+#[tokio::test]
+async fn a_render_reads_so_much_and_no_more() {
+    let project = Project::new("App").await;
+    let configs = format!("/api/v1/namespaces/{}/configmaps", project.namespace);
+    for number in 1..=5 {
+        let name = format!("config-{number}");
+        let mut config = config(&name, "blue");
+        config["metadata"]["namespace"] = project.namespace.as_str().into();
+        config["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
+        config["metadata"]["annotations"] =
+            json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": project.namespace});
+        project.create(config).await;
+    }
+    let open = async |lookup, limits| open_within(&project, lookup, Calls::new(project.client.clone()), limits).await;
+    let limits = Limits { page: 2, ..Limits::default() };
+    for lookup in [Lookup::Release, Lookup::Namespace] {
+        let gateway = open(lookup, limits).await;
+        let (code, list) = ask(&gateway.url(), "GET", &configs).await.unwrap();
+        let names = list["items"].as_array().unwrap().iter().filter_map(|it| it["metadata"]["name"].as_str());
+        // Every namespace gets one by itself.
+        let names: Vec<_> = names.filter(|name| *name != "kube-root-ca.crt").collect();
+        assert_eq!((code, names.join(" ").as_str()), (200, "config-1 config-2 config-3 config-4 config-5"));
+        assert!(list["metadata"]["continue"].is_null() && list["metadata"]["resourceVersion"].is_string(), "{list}");
+        assert!(gateway.close().await.failure.is_none());
+    }
+    let small = Limits { bytes: 1000, ..limits };
+    let few = Limits { reads: 2, ..limits };
+    for limits in [small, few] {
+        let gateway = open(Lookup::Release, limits).await;
+        assert_eq!(code(&gateway.url(), "GET", &configs).await, 400, "{limits:?}");
+        let failure = gateway.close().await.failure.unwrap();
+        assert!(matches!(failure.error, ReadError::TooMuch(1000) | ReadError::TooOften(2)), "{failure}");
+    }
 }
 
 #[tokio::test]

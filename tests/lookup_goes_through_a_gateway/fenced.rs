@@ -59,21 +59,72 @@ async fn template_code_in_a_value_reads_nothing_of_others() {
         let told = project.events("attack-2", "LookupRefused").await;
         assert!(told[0].1.contains(&format!("Secret {there}/victim")), "{helm}: {told:?}");
         assert!(told[0].1.contains("`lookup: cluster` in watches.yaml"), "{helm}: {told:?}");
-        // Paths that mean something else may fail, but show nothing either.
+        // Paths that mean something else.
         let paths = [
-            format!(r#"{{{{ lookup "v1" "Secret" "{there}/secrets/victim" "" | toJson }}}}"#),
-            format!(r#"{{{{ lookup "v1" "Secret" "{here}" "../../{there}/secrets/victim" | toJson }}}}"#),
-            format!(r#"{{{{ lookup "v1" "Nothing" "{there}" "secrets" | toJson }}}}"#),
-            format!(r#"{{{{ lookup "v1/namespaces/{there}/secrets" "Secret" "" "" | toJson }}}}"#),
+            (format!(r#"{{{{ lookup "v1" "Secret" "{there}/secrets/victim" "" | toJson }}}}"#), "may not contain '/'"),
+            (
+                format!(r#"{{{{ lookup "v1" "Secret" "{here}" "../../{there}/secrets/victim" | toJson }}}}"#),
+                "may not contain '/'",
+            ),
+            (format!(r#"{{{{ lookup "v1" "Nothing" "{there}" "secrets" | toJson }}}}"#), r#""{}""#),
+            (
+                format!(r#"{{{{ lookup "v1/namespaces/{there}/secrets" "Secret" "" "" | toJson }}}}"#),
+                "groupVersion shouldn't be empty",
+            ),
         ];
-        for (number, text) in paths.iter().enumerate() {
+        for (number, (text, expected)) in paths.iter().enumerate() {
             let name = format!("path-{number}");
             project.apply(&name, json!({"text": text})).await;
-            project.told(&name, "it is told", |status| status["observedGeneration"].is_i64().then_some(())).await;
-            let shown = project.crs().get(&name).await.unwrap();
-            let config = project.get("v1", "ConfigMap", &name).await;
-            let all = format!("{shown:?}{:?}", config.map(|it| it.data));
-            assert!(!all.contains(TREASURE), "{helm}: {text} sees {all}");
+            let told = |status: &Value| status["observedGeneration"].is_i64().then(|| status["conditions"].clone());
+            let conditions = project.told(&name, "it is told", told).await;
+            let shown = match project.get("v1", "ConfigMap", &name).await {
+                Some(config) => config.data["data"]["said"].to_string(),
+                None => conditions.to_string(),
+            };
+            assert!(shown.contains(expected) && !shown.contains(TREASURE), "{helm}: {text} sees {shown}");
+        }
+    }
+}
+
+/// Whoever may write Secrets beside a release can have its record say anything: that a hook of it made an object elsewhere.
+#[tokio::test]
+async fn a_record_that_names_an_object_of_others_does_not_show_it() {
+    const HOOK: &str = r#"
+{{- if .Values.hook }}
+apiVersion: v1
+kind: Secret
+metadata:
+  name: {{ .Release.Name }}
+  namespace: {{ .Values.hook }}
+  annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: hook-failed}
+{{- end }}
+"#;
+    for helm in BOTH {
+        let project = Project::new("App").await;
+        project.template("tpl.yaml", TPL);
+        project.template("hook.yaml", HOOK);
+        let there = project.another_namespace("victim").await;
+        let hook = format!("hook={there}");
+        let install = |name| ["install", name, "charts/app", "--set", "text=none", "--set", &hook];
+        // This hook ran, and its object was replaced by somebody else's.
+        project.helm(helm, &install("ran"));
+        let secrets = project.objects("v1", "Secret", Some(&there));
+        secrets.delete("ran", &Default::default()).await.unwrap();
+        project.create(secret(&there, "ran")).await;
+        // This one failed, since the object is there.
+        project.create(secret(&there, "failed")).await;
+        let creates: &[&str] = if helm == "helm4" { &["--server-side=false"] } else { &[] };
+        project.helm_fails(helm, &[&install("failed")[..], creates].concat());
+        let _operator = project.run_with(helm);
+        for name in ["ran", "failed"] {
+            let one = format!(r#"(lookup "v1" "Secret" "{there}" "{name}")"#);
+            let all = format!(r#"(lookup "v1" "Secret" "{there}" "").items"#);
+            project.apply(name, json!({"text": format!("{{{{ list {one} {all} | toJson }}}}")})).await;
+            project.deployed(name).await;
+            let said = project.get("v1", "ConfigMap", name).await.unwrap().data["data"]["said"].clone();
+            assert_eq!(said, "[{},[]]", "{helm}: {name}");
+            let told = project.events(name, "LookupRefused").await;
+            assert!(told.iter().any(|(_, told)| told.contains(&format!("Secret {there}/{name}"))), "{helm}: {told:?}");
         }
     }
 }

@@ -1,18 +1,23 @@
 //! Which objects a `lookup` may see. Pure.
 //!
-//! **Contract.** Within [`Lookup::Release`], an object is shown only if it is provably of this release: its own metadata says
-//! so, or the release's record names it, by UID where it knows one. Whoever writes a custom resource can smuggle a `lookup` in
-//! through `tpl`; they may name any object, but cannot change what it says about itself.
+//! **Contract.** Within [`Lookup::Release`], an object is shown only if it is provably of this release. Its own metadata says
+//! so; nothing else counts outside of the release's namespace, for whoever writes a Secret there can have the record say anything. In
+//! the namespace the record counts too, where nobody else claims the object: by UID, and for what hooks made that left no
+//! marks. What was adopted elsewhere is not shown: the author of the custom resource asked for the marks.
+//!
+//! Whoever writes a custom resource can smuggle a `lookup` in through `tpl`; they may name any object, but cannot change what it
+//! says about itself.
 
 use std::collections::{HashMap, HashSet};
 
 use kube::core::ObjectMeta;
 
 use crate::applyset;
+use crate::manifest::HOOK;
 use crate::object::{Object, ObjectKey};
 use crate::ownership::{self, Claim};
-use crate::plan::{Owner, RELEASE_LABEL, Target};
-use crate::release::{History, Release};
+use crate::plan::{Owner, Target};
+use crate::release::{History, HookPhase, Release};
 use crate::watches::Lookup;
 use crate::yaml;
 
@@ -25,10 +30,12 @@ pub struct Fence {
     owner: Owner,
     /// What was applied, with the UIDs that it had.
     applied: HashMap<ObjectKey, HashSet<String>>,
-    /// What our hooks made, if it carries our label.
+    /// What was there before the release, outside of its namespace.
+    adopted: HashSet<ObjectKey>,
+    /// What hooks made: a list by Helm's label does not hold it.
     hooked: HashSet<ObjectKey>,
-    /// What upgrades left behind, and what hooks made that helm ran: it carries no marks.
-    named: HashSet<ObjectKey>,
+    /// What hooks made in the release's namespace. Where helm ran them, it carries no marks.
+    unmarked: HashSet<ObjectKey>,
 }
 
 /// Which objects are asked for.
@@ -49,8 +56,9 @@ impl Fence {
             namespace: target.namespace.to_owned(),
             owner: target.owner.clone(),
             applied: HashMap::new(),
+            adopted: HashSet::new(),
             hooked: HashSet::new(),
-            named: history.kept().iter().map(|id| id.key()).collect(),
+            unmarked: HashSet::new(),
         };
         history.iter().for_each(|release| fence.note(release));
         fence
@@ -58,17 +66,29 @@ impl Fence {
 
     fn note(&mut self, release: &Release) {
         for applied in release.own.iter().flat_map(|own| &own.objects) {
-            self.applied.entry(applied.id.key()).or_default().extend(applied.uid.clone());
+            let key = applied.id.key();
+            if applied.is_adopted && !self.is_inside(&key) {
+                self.adopted.insert(key.clone());
+            }
+            self.applied.entry(key).or_default().extend(applied.uid.clone());
         }
-        let made = release.hooks.iter().filter(|hook| hook.last_run.started_at.is_some());
-        for object in made.filter_map(|hook| Object::new(yaml::parse(&hook.manifest).ok()?).ok()) {
-            let noted = if release.own.is_some() { &mut self.hooked } else { &mut self.named };
-            let mut key = object.id().key();
-            noted.insert(key.clone());
+        for hook in release.hooks.iter().filter(|hook| hook.last_run.started_at.is_some()) {
+            let object = yaml::parse(&hook.manifest).ok().and_then(|value| Object::new(value).ok());
+            let Some(mut key) = object.map(|object| object.id().key()) else { continue };
+            self.hooked.insert(key.clone());
             // Where it has none, it is in the release's namespace or, by its kind, in none.
             key.namespace.get_or_insert_with(|| self.namespace.clone());
-            noted.insert(key);
+            self.hooked.insert(key.clone());
+            // Also in a record that was taken over: it does not tell who ran its hooks.
+            if hook.last_run.phase == HookPhase::Succeeded && self.is_inside(&key) {
+                self.unmarked.insert(key);
+            }
         }
+    }
+
+    /// Whether it is in the release's namespace.
+    fn is_inside(&self, key: &ObjectKey) -> bool {
+        key.namespace.as_ref() == Some(&self.namespace)
     }
 
     /// Whether anything is shown at all.
@@ -92,36 +112,34 @@ impl Fence {
     }
 
     fn is_own(&self, key: &ObjectKey, live: &ObjectMeta) -> bool {
-        let label = |key: &str| live.labels.as_ref().and_then(|labels| labels.get(key));
-        let is_hooks = || self.hooked.contains(key) && label(RELEASE_LABEL) == Some(&self.release);
-        let has_our_uid = || {
-            let uids = self.applied.get(key);
-            uids.zip(live.uid.as_ref()).is_some_and(|(uids, uid)| uids.contains(uid))
-        };
+        if self.adopted.contains(key) {
+            return false;
+        }
         match ownership::judge(live, &self.release, &self.namespace, &self.owner) {
             Claim::Ours => true,
-            Claim::Foreign(_) => has_our_uid(),
-            Claim::Loose => {
-                label(applyset::PART_OF) == Some(&applyset::id(&self.owner))
-                    || has_our_uid()
-                    || is_hooks()
-                    || self.named.contains(key)
-            }
+            Claim::Foreign(_) => false,
+            Claim::Loose => self.is_part_of_us(live) || (self.is_inside(key) && self.is_recorded(key, live)),
         }
     }
 
-    /// The objects of a kind in a place that only the record knows to be ours.
+    fn is_part_of_us(&self, live: &ObjectMeta) -> bool {
+        let part_of = live.labels.as_ref().and_then(|labels| labels.get(applyset::PART_OF));
+        part_of == Some(&applyset::id(&self.owner))
+    }
+
+    fn is_recorded(&self, key: &ObjectKey, live: &ObjectMeta) -> bool {
+        let uids = self.applied.get(key).zip(live.uid.as_ref());
+        let is_hook = || live.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(HOOK));
+        uids.is_some_and(|(uids, uid)| uids.contains(uid)) || (self.unmarked.contains(key) && is_hook())
+    }
+
+    /// The objects of a kind in a place that the record names. A list by Helm's label may lack them.
     pub fn recorded(&self, group: &str, kind: &str, place: Place<'_>) -> Vec<ObjectKey> {
         let is_there = |key: &&ObjectKey| match place {
             Place::Namespace(namespace) => key.namespace.as_deref() == Some(namespace),
             Place::Everywhere => true,
         };
-        let all = self
-            .applied
-            .keys()
-            .chain(&self.hooked)
-            .chain(&self.named)
-            .filter(|key| key.group == group && key.kind == kind);
+        let all = self.applied.keys().chain(&self.hooked).filter(|key| key.group == group && key.kind == kind);
         let mut keys: Vec<ObjectKey> = all.filter(is_there).cloned().collect();
         keys.sort();
         keys.dedup();

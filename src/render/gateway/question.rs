@@ -3,6 +3,8 @@
 //! Only these questions have an answer: the version, discovery, one object, a list of objects. A path that is anything else
 //! (a subresource such as a log, a proxy, a watch) is no question.
 
+use std::fmt;
+
 /// What a path asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
@@ -30,6 +32,20 @@ pub struct Wanted {
     pub namespace: Option<String>,
     /// None for a list.
     pub name: Option<String>,
+}
+
+impl fmt::Display for Wanted {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}", self.plural)?;
+        self.name.iter().try_for_each(|name| write!(to, " {name:?}"))?;
+        self.namespace.iter().try_for_each(|namespace| write!(to, " in the namespace {namespace}"))
+    }
+}
+
+/// Whether a path without the secret is one of the API's. A question there that cannot be read must not be answered with
+/// "not found", which helm takes for "there is none".
+pub fn is_of_api(path: &str) -> bool {
+    path.starts_with("/api/") || path.starts_with("/apis/")
 }
 
 /// Reads a path without the secret, and the query behind it. helm asks for objects without any query; one could turn a list
@@ -76,7 +92,7 @@ fn wanted(group: &str, version: &str, rest: &[&str], query: Option<&str>) -> Opt
 
 /// What names of objects are made of. Anything else could mean another path to whoever reads it next.
 fn is_plain(part: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:@+".contains(&byte);
     !part.is_empty() && part != "." && part != ".." && part.bytes().all(is_allowed)
 }
 
@@ -114,6 +130,7 @@ mod tests {
         assert_eq!(place("/api/v1/namespaces"), some("/v1", "namespaces", None, None));
         let role = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node";
         assert_eq!(place(role), some("rbac.authorization.k8s.io/v1", "clusterroles", None, Some("system:node")));
+        assert_eq!(place("/api/v1/nodes/a@b+c"), some("/v1", "nodes", None, Some("a@b+c")));
     }
 
     #[test]

@@ -2,14 +2,19 @@
 //!
 //! The API server's words are passed on as they are. What it refuses, or cannot say, is an error and never an empty answer: a
 //! chart would take that for "there is none yet" and draw a new password.
+//!
+//! A template can ask without end. So there are limits to how often a render may ask and how much it may get; lists are read page
+//! by page, and what the fence hides is not kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use http::StatusCode;
 use kube::Error;
 use kube::Resource;
 use kube::api::DynamicObject;
-use kube::core::ObjectMeta;
+use kube::core::{ListMeta, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -17,16 +22,84 @@ use super::fence::{Fence, Place};
 use super::question::Wanted;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
+use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectKey;
 
 /// Helm puts it on every object of a release, so a list need not hold any other.
-const MANAGED_BY_HELM: &str = "?labelSelector=app.kubernetes.io%2Fmanaged-by%3DHelm";
+const MANAGED_BY_HELM: &str = "&labelSelector=app.kubernetes.io%2Fmanaged-by%3DHelm";
 
-/// Reads with the operator's rights, behind a fence.
+/// How much one render may have read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Objects in a page of a list.
+    pub page: usize,
+    /// Bytes that helm is told.
+    pub bytes: usize,
+    /// Questions to the API server.
+    pub reads: usize,
+}
+
+impl Default for Limits {
+    /// helm may look at each of thousands of rendered objects.
+    fn default() -> Self {
+        Limits { page: 250, bytes: 64 * 1024 * 1024, reads: 20_000 }
+    }
+}
+
+/// Reads with the operator's rights, behind a fence. For one render.
 pub struct Reader {
-    pub calls: Calls,
-    pub kinds: Arc<Kinds>,
-    pub fence: Fence,
+    calls: Calls,
+    kinds: Arc<Kinds>,
+    fence: Fence,
+    limits: Limits,
+    /// How many bytes helm was told.
+    told: AtomicUsize,
+    /// How often the API server was asked.
+    reads: AtomicUsize,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    #[error("{}", sentence(.0))]
+    Cluster(Error),
+    #[error("this is no path of an object or a list, so nobody can say what is there; check the names in the lookup")]
+    NoQuestion,
+    #[error("the API server cannot reach whoever serves this version; look at its APIService")]
+    Silent,
+    #[error("in one render, lookup may get {} MiB in all; have the chart ask for objects by name", .0 / 1024 / 1024)]
+    TooMuch(usize),
+    #[error("in one render, the cluster may be asked {0} times; look for a lookup in an endless loop")]
+    TooOften(usize),
+}
+
+// Not a `#[from]`: that makes it the source as well, and whoever prints sources would print it again.
+impl From<Error> for ReadError {
+    fn from(error: Error) -> Self {
+        ReadError::Cluster(error)
+    }
+}
+
+impl ReadError {
+    pub fn category(&self) -> Category {
+        match self {
+            ReadError::Cluster(error) => of_kube(error),
+            ReadError::Silent => Category::Unreachable,
+            // Another look at the cluster may end otherwise.
+            ReadError::NoQuestion | ReadError::TooMuch(_) | ReadError::TooOften(_) => Category::Missing,
+        }
+    }
+
+    /// As the API server would say it. Never 404, which is an answer.
+    pub fn code(&self) -> StatusCode {
+        let code = match self {
+            ReadError::Cluster(Error::Api(status)) => StatusCode::from_u16(status.code).ok(),
+            ReadError::NoQuestion | ReadError::TooMuch(_) | ReadError::TooOften(_) => Some(StatusCode::BAD_REQUEST),
+            ReadError::Cluster(_) | ReadError::Silent => None,
+        };
+        let code = code.filter(|code| *code != StatusCode::NOT_FOUND && !code.is_success());
+        code.unwrap_or(StatusCode::SERVICE_UNAVAILABLE)
+    }
 }
 
 /// What a `lookup` gets.
@@ -57,19 +130,34 @@ struct Head {
 struct List {
     api_version: String,
     kind: String,
-    metadata: Box<RawValue>,
+    metadata: ListMeta,
     items: Vec<Box<RawValue>>,
 }
 
 impl Reader {
-    pub async fn read(&self, wanted: &Wanted) -> Result<Shown, Error> {
-        let kind = self.kinds.by_plural(&wanted.group, &wanted.version, &wanted.plural);
+    pub fn new(calls: Calls, kinds: Arc<Kinds>, fence: Fence) -> Self {
+        let (told, reads) = (AtomicUsize::default(), AtomicUsize::default());
+        Reader { calls, kinds, fence, limits: Limits::default(), told, reads }
+    }
+
+    pub fn within(self, limits: Limits) -> Self {
+        Reader { limits, ..self }
+    }
+
+    pub async fn read(&self, wanted: &Wanted) -> Result<Shown, ReadError> {
+        if self.fence.is_shut() {
+            return Ok(Shown { text: None, refused: None });
+        }
+        let Wanted { group, version, plural, .. } = wanted;
         let fits = |kind: &&Kind| match wanted.name {
             Some(_) => kind.namespaced == wanted.namespace.is_some(),
             None => kind.namespaced || wanted.namespace.is_none(),
         };
-        let Some(kind) = kind.filter(fits).filter(|_| !self.fence.is_shut()) else {
-            return Ok(Shown { text: None, refused: None });
+        let Some(kind) = self.kinds.by_plural(group, version, plural).filter(fits) else {
+            return match self.kinds.catalog.is_silent(group, version) {
+                true => Err(ReadError::Silent),
+                false => Ok(Shown { text: None, refused: None }),
+            };
         };
         match &wanted.name {
             Some(name) => self.object(kind, &key(kind, wanted.namespace.as_deref(), name)).await,
@@ -77,12 +165,29 @@ impl Reader {
         }
     }
 
-    async fn object(&self, kind: &Kind, key: &ObjectKey) -> Result<Shown, Error> {
-        let Some(text) = self.calls.read(&path(kind, key)).await? else {
+    /// One question to the API server.
+    async fn ask(&self, path: &str) -> Result<Option<String>, ReadError> {
+        if self.reads.fetch_add(1, Ordering::Relaxed) >= self.limits.reads {
+            return Err(ReadError::TooOften(self.limits.reads));
+        }
+        Ok(self.calls.read(path).await?)
+    }
+
+    /// Counts what is told.
+    fn tell(&self, text: &str) -> Result<(), ReadError> {
+        match self.told.fetch_add(text.len(), Ordering::Relaxed) + text.len() > self.limits.bytes {
+            true => Err(ReadError::TooMuch(self.limits.bytes)),
+            false => Ok(()),
+        }
+    }
+
+    async fn object(&self, kind: &Kind, key: &ObjectKey) -> Result<Shown, ReadError> {
+        let Some(text) = self.ask(&path(kind, key)).await? else {
             return Ok(Shown { text: None, refused: None });
         };
         let Head { metadata } = parse(&text)?;
         if self.fence.shows(key, &metadata) {
+            self.tell(&text)?;
             return Ok(Shown { text: Some(text), refused: None });
         }
         let what = match &key.namespace {
@@ -93,58 +198,79 @@ impl Reader {
         Ok(Shown { text: None, refused: Some(Refused { what, allowed_by: self.fence.key_to(place) }) })
     }
 
-    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Shown, Error> {
+    async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Shown, ReadError> {
         let place = namespace.map_or(Place::Everywhere, Place::Namespace);
-        let all = DynamicObject::url_path(&kind.resource, namespace);
-        if self.fence.is_open(place) {
-            return Ok(Shown { text: self.calls.read(&all).await?, refused: None });
-        }
-        let Some(text) = self.calls.read(&format!("{all}{MANAGED_BY_HELM}")).await? else {
+        let is_open = self.fence.is_open(place);
+        let selector = if is_open { "" } else { MANAGED_BY_HELM };
+        let mut own = Own::default();
+        let Some(mut list) = self.add_pages(kind, namespace, selector, &mut own).await? else {
             return Ok(Shown { text: None, refused: None });
         };
-        let mut list: List = parse(&text)?;
-        let mut own = Own::default();
-        for item in std::mem::take(&mut list.items) {
-            self.add(kind, item, &mut own)?;
+        let mut refused = None;
+        if !is_open {
+            self.add_open_namespace(kind, place, &mut own).await?;
+            self.add_recorded(kind, place, &mut own).await?;
+            refused = self.hidden(kind, namespace, &own).await?;
+            own.sort();
         }
-        self.add_open_namespace(kind, place, &mut own).await?;
-        self.add_recorded(kind, place, &mut own).await?;
-        let refused = self.hidden(kind, namespace, &own).await?;
+        list.metadata = ListMeta { resource_version: list.metadata.resource_version, ..ListMeta::default() };
         list.items = own.into_items();
         Ok(Shown { text: Some(serde_json::to_string(&list).map_err(Error::SerdeError)?), refused })
     }
 
-    fn add(&self, kind: &Kind, item: Box<RawValue>, own: &mut Own) -> Result<(), Error> {
+    /// Reads a list page by page, and keeps what is shown. Gives the last page without its items; None where there is no such
+    /// list.
+    async fn add_pages(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &str,
+        own: &mut Own,
+    ) -> Result<Option<List>, ReadError> {
+        let path = format!("{}?limit={}", DynamicObject::url_path(&kind.resource, namespace), self.limits.page);
+        let mut next = String::new();
+        loop {
+            let Some(text) = self.ask(&format!("{path}{selector}{next}")).await? else {
+                return Ok(None);
+            };
+            let mut page: List = parse(&text)?;
+            for item in std::mem::take(&mut page.items) {
+                self.add(kind, item, own)?;
+            }
+            match page.metadata.continue_.as_deref().unwrap_or_default() {
+                "" => return Ok(Some(page)),
+                token => next = format!("&continue={}", encoded(token)),
+            }
+        }
+    }
+
+    fn add(&self, kind: &Kind, item: Box<RawValue>, own: &mut Own) -> Result<(), ReadError> {
         let Head { metadata } = parse(item.get())?;
         let key = key_of(kind, &metadata);
         if self.fence.shows(&key, &metadata) {
+            self.tell(item.get())?;
             own.add(key, item);
         }
         Ok(())
     }
 
     /// A list of the whole cluster holds one namespace in full.
-    async fn add_open_namespace(&self, kind: &Kind, place: Place<'_>, own: &mut Own) -> Result<(), Error> {
-        let Some(namespace) = self.fence.open_namespace().filter(|_| place == Place::Everywhere && kind.namespaced)
-        else {
-            return Ok(());
-        };
-        let path = DynamicObject::url_path(&kind.resource, Some(namespace));
-        let list: Option<List> = self.calls.read(&path).await?.map(|text| parse(&text)).transpose()?;
-        for item in list.into_iter().flat_map(|list| list.items) {
-            self.add(kind, item, own)?;
+    async fn add_open_namespace(&self, kind: &Kind, place: Place<'_>, own: &mut Own) -> Result<(), ReadError> {
+        let namespace = self.fence.open_namespace().filter(|_| place == Place::Everywhere && kind.namespaced);
+        if let Some(namespace) = namespace {
+            self.add_pages(kind, Some(namespace), "", own).await?;
         }
         Ok(())
     }
 
-    /// What only the record knows to be ours.
-    async fn add_recorded(&self, kind: &Kind, place: Place<'_>, own: &mut Own) -> Result<(), Error> {
+    /// What a list by Helm's label may lack.
+    async fn add_recorded(&self, kind: &Kind, place: Place<'_>, own: &mut Own) -> Result<(), ReadError> {
         let recorded = self.fence.recorded(&kind.resource.group, &kind.resource.kind, place);
         for key in recorded.into_iter().filter(|key| key.namespace.is_some() == kind.namespaced) {
             if own.has(&key) {
                 continue;
             }
-            if let Some(text) = self.calls.read(&path(kind, &key)).await? {
+            if let Some(text) = self.ask(&path(kind, &key)).await? {
                 self.add(kind, RawValue::from_string(text).map_err(Error::SerdeError)?, own)?;
             }
         }
@@ -152,7 +278,7 @@ impl Reader {
     }
 
     /// Whether there is more than is shown. Among one more than that, one must be foreign.
-    async fn hidden(&self, kind: &Kind, namespace: Option<&str>, own: &Own) -> Result<Option<Refused>, Error> {
+    async fn hidden(&self, kind: &Kind, namespace: Option<&str>, own: &Own) -> Result<Option<Refused>, ReadError> {
         let most = u32::try_from(own.keys.len()).unwrap_or(u32::MAX).saturating_add(1);
         let some = self.calls.some(kind, namespace, most).await?;
         if some.iter().all(|metadata| own.has(&key_of(kind, metadata))) {
@@ -187,8 +313,12 @@ impl Own {
     }
 
     /// In the order of the API server.
-    fn into_items(mut self) -> Vec<Box<RawValue>> {
-        self.items.sort_by(|(a, _), (b, _)| a.cmp(b));
+    fn sort(&mut self) {
+        let place = |key: &ObjectKey| format!("{}/{}", key.namespace.as_deref().unwrap_or_default(), key.name);
+        self.items.sort_by_cached_key(|(key, _)| place(key));
+    }
+
+    fn into_items(self) -> Vec<Box<RawValue>> {
         self.items.into_iter().map(|(_, item)| item).collect()
     }
 }
@@ -208,6 +338,15 @@ fn key_of(kind: &Kind, metadata: &ObjectMeta) -> ObjectKey {
 
 fn path(kind: &Kind, key: &ObjectKey) -> String {
     format!("{}/{}", DynamicObject::url_path(&kind.resource, key.namespace.as_deref()), key.name)
+}
+
+/// For a query.
+fn encoded(token: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    token
+        .bytes()
+        .map(|byte| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
 }
 
 fn parse<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Error> {

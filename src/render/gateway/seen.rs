@@ -1,10 +1,10 @@
 //! What happened at a gateway: what the fence held back, and what could not be read.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
-use super::question::Wanted;
-use super::reader::{Refused, Shown};
+use super::reader::{ReadError, Refused};
 
 /// A template can ask for any number of objects. Nobody reads about more.
 const MOST_TOLD: usize = 10;
@@ -16,18 +16,33 @@ pub struct Seen {
     pub refused: BTreeSet<Refused>,
     /// How many more were refused.
     pub more_refused: usize,
-    /// Whether something that was looked for is not there, or not shown.
-    pub found_nothing: bool,
+    /// Whether a `lookup` asked for anything, found or not.
+    pub was_asked: bool,
     /// The first that could not be read.
     pub failure: Option<Failure>,
 }
 
-/// The cluster could not tell whether there is something.
+/// What could not be said.
 #[derive(Debug)]
 pub struct Failure {
     /// `secrets "a" in the namespace b`
     pub what: String,
-    pub error: kube::Error,
+    /// The chart asked for it. Otherwise helm looked whether a rendered object exists.
+    pub is_lookup: bool,
+    pub error: ReadError,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { what, error, .. } = self;
+        match self.is_lookup {
+            true => write!(
+                to,
+                "the chart's lookup of {what} failed: {error}; nothing was rendered, since an empty answer could make it draw new passwords"
+            ),
+            false => write!(to, "helm could not see whether {what} exists already: {error}; nothing was rendered"),
+        }
+    }
 }
 
 impl Seen {
@@ -48,21 +63,20 @@ impl Seen {
 pub(super) struct Notebook(Mutex<Seen>);
 
 impl Notebook {
-    pub(super) fn note(&self, shown: &Shown) {
+    pub(super) fn note_question(&self) {
+        self.open().was_asked = true;
+    }
+
+    pub(super) fn note_refusal(&self, refused: &Refused) {
         let mut seen = self.open();
-        seen.found_nothing |= shown.text.is_none() || shown.refused.is_some();
-        let Some(refused) = &shown.refused else { return };
         match seen.refused.len() < MOST_TOLD || seen.refused.contains(refused) {
             true => drop(seen.refused.insert(refused.clone())),
             false => seen.more_refused += 1,
         }
     }
 
-    pub(super) fn fail(&self, wanted: &Wanted, error: kube::Error) {
-        let place = wanted.namespace.as_ref().map(|namespace| format!(" in the namespace {namespace}"));
-        let name = wanted.name.as_ref().map(|name| format!(" {name:?}"));
-        let what = [Some(wanted.plural.clone()), name, place].into_iter().flatten().collect();
-        self.open().failure.get_or_insert(Failure { what, error });
+    pub(super) fn note_failure(&self, failure: Failure) {
+        self.open().failure.get_or_insert(failure);
     }
 
     pub(super) fn take(&self) -> Seen {

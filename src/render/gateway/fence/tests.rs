@@ -66,13 +66,13 @@ fn record(own: Option<Own>, hooks: Vec<HookRecord>) -> History {
     History::new(vec![release])
 }
 
-fn hook(name: &str, has_run: bool) -> HookRecord {
-    let started_at = has_run.then(Default::default);
+fn hook(name: &str, phase: HookPhase) -> HookRecord {
+    let started_at = (phase != HookPhase::None).then(Default::default);
     HookRecord {
         name: name.into(),
         kind: "Secret".into(),
         manifest: format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n"),
-        last_run: HookRun { started_at, ..HookRun::default() },
+        last_run: HookRun { started_at, phase, ..HookRun::default() },
         ..HookRecord::default()
     }
 }
@@ -101,29 +101,81 @@ fn what_was_applied_is_ours_by_uid() {
     let fence = fence(Lookup::Release, &record(Some(own), vec![]));
     let with = |uid: &str| metadata(json!({"uid": uid}));
     assert!(fence.shows(&secret("here", "a").key(), &with("1")));
+    let taken = ObjectMeta { uid: Some("1".into()), ..of_helm("other", "here") };
+    assert!(!fence.shows(&secret("here", "a").key(), &taken), "another release took it over");
     assert!(!fence.shows(&secret("here", "a").key(), &with("2")), "another object took its name");
     assert!(!fence.shows(&secret("here", "b").key(), &with("1")));
 }
 
 #[test]
-fn what_an_upgrade_kept_is_ours_unless_somebody_took_it() {
+fn outside_of_the_namespace_only_marks_count() {
+    let mut node = secret("", "n");
+    node.namespace = None;
+    for id in [secret("elsewhere", "a"), node] {
+        let own = Own { objects: vec![Applied::new(id.clone(), Some("1".into()))], ..Own::default() };
+        let fence = fence(Lookup::Release, &record(Some(own), vec![]));
+        let with_uid = |live: ObjectMeta| ObjectMeta { uid: Some("1".into()), ..live };
+        assert!(fence.shows(&id.key(), &with_uid(of_helm("web", "here"))));
+        assert!(!fence.shows(&id.key(), &with_uid(ObjectMeta::default())), "a record says it, the object does not");
+    }
+}
+
+#[test]
+fn what_was_adopted_is_shown_in_the_namespace_only() {
+    let adopted = |namespace| Applied { is_adopted: true, ..Applied::new(secret(namespace, "a"), Some("1".into())) };
+    let own = Own { objects: vec![adopted("here"), adopted("elsewhere")], ..Own::default() };
+    let fence = fence(Lookup::Release, &record(Some(own), vec![]));
+    assert!(fence.shows(&secret("here", "a").key(), &of_helm("web", "here")));
+    assert!(!fence.shows(&secret("elsewhere", "a").key(), &of_helm("web", "here")));
+}
+
+#[test]
+fn what_an_upgrade_kept_is_ours_by_its_marks() {
     let own = Own { kept: vec![secret("here", "a")], ..Own::default() };
     let fence = fence(Lookup::Release, &record(Some(own), vec![]));
-    assert!(fence.shows(&secret("here", "a").key(), &ObjectMeta::default()));
+    assert!(fence.shows(&secret("here", "a").key(), &of_helm("web", "here")));
+    assert!(!fence.shows(&secret("here", "a").key(), &ObjectMeta::default()), "another object took its name");
     assert!(!fence.shows(&secret("here", "a").key(), &of_helm("other", "here")));
 }
 
 #[test]
-fn what_a_hook_made_is_ours_if_it_ran() {
+fn what_a_hook_of_helm_made_is_ours_if_it_went_well_and_is_a_hook() {
     let key = |name: &str| secret("here", name).key();
-    let loose = ObjectMeta::default();
-    let by_helm = fence(Lookup::Release, &record(None, vec![hook("ran", true), hook("waits", false)]));
-    assert!(by_helm.shows(&key("ran"), &loose));
-    assert!(!by_helm.shows(&key("waits"), &loose));
-    let ours = fence(Lookup::Release, &record(Some(Own::default()), vec![hook("ran", true)]));
-    assert!(ours.shows(&key("ran"), &metadata(json!({"labels": {"chartwright.dev/release": "web"}}))));
-    assert!(!ours.shows(&key("ran"), &loose), "somebody else's, whose name a custom resource gave to a hook");
-    assert!(!ours.shows(&secret("elsewhere", "ran").key(), &loose));
+    let live = metadata(json!({"annotations": {"helm.sh/hook": "pre-install"}}));
+    let hooks =
+        || vec![hook("ran", HookPhase::Succeeded), hook("fell", HookPhase::Failed), hook("waits", HookPhase::None)];
+    let taken_over = fence(Lookup::Release, &record(Some(Own::default()), hooks()));
+    assert!(taken_over.shows(&key("ran"), &live));
+    let by_helm = fence(Lookup::Release, &record(None, hooks()));
+    assert!(by_helm.shows(&key("ran"), &live));
+    assert!(!by_helm.shows(&key("ran"), &ObjectMeta::default()), "somebody else's, whose name a hook has");
+    assert!(!by_helm.shows(&key("fell"), &live) && !by_helm.shows(&key("waits"), &live));
+    assert!(!by_helm.shows(&secret("elsewhere", "ran").key(), &live));
+}
+
+#[test]
+fn a_hook_of_helm_shows_nothing_outside_of_the_namespace() {
+    let live = metadata(json!({"annotations": {"helm.sh/hook": "pre-install"}}));
+    let mut elsewhere = hook("ran", HookPhase::Succeeded);
+    elsewhere.manifest = "apiVersion: v1\nkind: Secret\nmetadata: {name: ran, namespace: elsewhere}\n".into();
+    let fence = fence(Lookup::Release, &record(None, vec![elsewhere]));
+    assert!(!fence.shows(&secret("elsewhere", "ran").key(), &live));
+    let mut node = secret("", "ran").key();
+    node.namespace = None;
+    assert!(!fence.shows(&node, &live));
+}
+
+#[test]
+fn what_our_hook_made_is_ours_by_its_marks() {
+    let ours = fence(Lookup::Release, &record(Some(Own::default()), vec![hook("ran", HookPhase::Succeeded)]));
+    let marks = |place: &str| {
+        let marks = json!({"operator-sdk/primary-resource": place, "operator-sdk/primary-resource-type": "App.g.io"});
+        metadata(json!({"annotations": marks}))
+    };
+    let key = secret("here", "ran").key();
+    assert!(ours.shows(&key, &marks("here/web")) && !ours.shows(&key, &marks("here/other")));
+    assert!(!ours.shows(&key, &ObjectMeta::default()));
+    assert_eq!(ours.recorded("", "Secret", Place::Namespace("here")), [key]);
 }
 
 #[test]
