@@ -99,20 +99,24 @@ async fn create_never_changes_a_crd_and_nobody_deletes_it() {
 #[tokio::test]
 async fn create_replace_changes_a_crd_and_what_is_new_is_used_at_once() {
     let project = project("crds: CreateReplace").await;
-    let _operator = project.run();
+    let operator = project.run();
     project.apply("car", json!({})).await;
     project.deployed("car").await;
     let before = live_crd(&project).await.unwrap();
 
-    // A field that only the new CRD has.
+    // A field that only the new CRD has. Both files change at once for an operator that does not run meanwhile.
+    drop(operator);
     project.file("charts/app/crds/parts.yaml", &crd_with_colour(&project));
     project.template("part.yaml", &part(&project, "v1", json!({"size": "small", "colour": "red"})));
+    let operator = project.run();
     deployed(&project, 2).await;
     assert_eq!(live_part(&project, "v1").await.unwrap().data["spec"]["colour"], "red");
 
     // A version that only the new CRD has.
+    drop(operator);
     project.file("charts/app/crds/parts.yaml", &crd(&project, &["v1", "v2"], &["size", "colour"]));
     project.template("part.yaml", &part(&project, "v2", json!({"size": "large", "colour": "red"})));
+    let _operator = project.run();
     deployed(&project, 3).await;
     assert_eq!(live_part(&project, "v2").await.unwrap().data["spec"]["size"], "large");
     assert_no_failure(&project).await;
@@ -191,11 +195,13 @@ async fn a_crd_among_the_templates_may_change_and_be_used_at_once() {
     let project = project("prune: safe").await;
     std::fs::remove_file(project.dir().join("charts/app/crds/parts.yaml")).unwrap();
     project.template("crd.yaml", &crd(&project, &["v1"], &["size"]));
-    let _operator = project.run();
+    let operator = project.run();
     project.apply("car", json!({})).await;
     project.deployed("car").await;
+    drop(operator);
     project.template("crd.yaml", &crd_with_colour(&project));
     project.template("part.yaml", &part(&project, "v1", json!({"size": "small", "colour": "red"})));
+    let _operator = project.run();
     deployed(&project, 2).await;
     assert_eq!(live_part(&project, "v1").await.unwrap().data["spec"]["colour"], "red");
     assert_no_failure(&project).await;
