@@ -267,6 +267,11 @@ pub fn limit_of(object: &Value, wished: Option<Duration>) -> Duration {
     limit(object.pointer("/metadata/annotations").and_then(|all| all.get(TIMEOUT)?.as_str()), wished)
 }
 
+/// Whether a text is a time limit.
+pub fn is_limit(text: &str) -> bool {
+    duration::parse(text).is_ok_and(|limit| !limit.is_zero())
+}
+
 /// How long a hook may take: as its object says, as the custom resource says, or as in Helm.
 fn limit(object: Option<&str>, wished: Option<Duration>) -> Duration {
     let own = object.and_then(|text| duration::parse(text).ok()).filter(|limit| !limit.is_zero());

@@ -27,6 +27,8 @@ pub struct Rendered {
     pub notes: String,
     /// The text of the ordinary objects, as a release record holds it.
     pub manifest: String,
+    /// What the chart asked the cluster for and was not shown, as it is told.
+    pub unseen: Vec<String>,
 }
 
 /// An object that Helm runs at certain events instead of installing it.

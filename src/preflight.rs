@@ -85,6 +85,13 @@ impl Rejected {
         Rejected { category: of_kube(error), message: format!("{id}: {}", complaint_about(id, error)) }
     }
 
+    /// What is to be adopted must have been seen: a chart that was not shown the password in it has drawn a new one.
+    pub fn unseen(id: &ObjectId) -> Self {
+        belongs(format!(
+            "{id} is to be adopted, but the chart asked for it with `lookup` and was not shown it, so it would be overwritten; set `lookup: namespace` in watches.yaml to have what is in it used, or delete it"
+        ))
+    }
+
     pub fn foreign_crd(id: &ObjectId, who: &str) -> Self {
         belongs(format!(
             "{id} of the chart's crds/ belongs to {who}; set `crds: Create` in watches.yaml to leave it as it is"

@@ -178,6 +178,22 @@ impl Preview {
         own.hold.as_ref().filter(|hold| hold.digest != own.digest).map(|_| latest.revision)
     }
 
+    /// The hooks of the new revision that would be made, with their events.
+    pub fn hooks_to_run(&self) -> Vec<String> {
+        let Manner::Rollout { is_lenient } = self.manner else { return vec![] };
+        let events = match (is_lenient, self.history.stood_before(self.history.next_revision())) {
+            (true, _) => [Event::PreRollback, Event::PostRollback],
+            (false, true) => [Event::PreUpgrade, Event::PostUpgrade],
+            (false, false) => [Event::PreInstall, Event::PostInstall],
+        };
+        let on = events.into_iter().filter(|event| self.identity.wishes.hooks.run_at(*event));
+        let named = |event: Event| {
+            let hooks = hooks::at(event, &self.hooks).into_iter().map(|hook| &self.hooks[hook]);
+            hooks.map(move |hook| format!("{} {} ({})", hook.kind, hook.name, event.as_str())).collect::<Vec<_>>()
+        };
+        on.flat_map(named).collect()
+    }
+
     pub fn target(&self) -> Target<'_> {
         self.identity.target(&self.chart, &self.hooks)
     }

@@ -84,7 +84,8 @@ impl Standing {
             return Some(failed(Category::NotReadyInTime, &format!("revision {}: {}", self.revision, trouble.message)));
         }
         let hold = self.held.as_ref()?;
-        let message = format!("{}; revision {} is in its place", hold.failed.as_ref()?, hold.to.unwrap_or_default());
+        let to = hold.to.unwrap_or_default();
+        let message = format!("revision {to} is in the place of one that failed: {}", hold.failed.as_ref()?);
         Some(failed(Category::RolledBack, &message))
     }
 }

@@ -175,12 +175,15 @@ fn without_what_went(mut value: Value, old: Option<&Value>) -> Value {
     value
 }
 
-/// The status while the release goes and something is waited for, in operator-sdk's words.
-pub fn leaving(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
+/// The status while the release goes and something is waited for, in operator-sdk's words. Until its objects are removed it is
+/// still deployed.
+pub fn leaving(old: Option<&Value>, generation: i64, message: &str, is_removed: bool, now: &str) -> Value {
     let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now };
-    conditions.set("Deployed", false, "UninstallSuccessful", message);
+    if is_removed {
+        conditions.set("Deployed", false, "UninstallSuccessful", message);
+    }
     conditions.set("ReleaseFailed", false, "", "");
     conditions.set("Irreconcilable", false, "", "");
     conditions.set("Ready", false, "Uninstalling", message);

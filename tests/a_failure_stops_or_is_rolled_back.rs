@@ -43,7 +43,7 @@ async fn without_a_wish_it_stops_after_a_few_tries_until_something_changes() {
     project.apply("web", bad()).await;
     let told = project.not_ready("web", "RetriesExhausted").await;
     let message = told["message"].as_str().unwrap();
-    assert!(message.contains("the policy says no") && message.contains("tried 1 times"), "{message}");
+    assert!(message.contains("the policy says no") && message.contains("given up after 1 try"), "{message}");
     project.condition("web", "Stalled", "True").await;
     project.condition("web", "Deployed", "True").await;
     assert_eq!(revisions(&project).await, [(1, Status::Deployed), (2, Status::Failed)]);
@@ -69,7 +69,7 @@ async fn it_is_tried_as_often_as_the_annotation_says() {
     project.annotate("web", "chartwright.dev/retries", "1").await;
     project.apply("web", bad()).await;
     let told = project.not_ready("web", "RetriesExhausted").await;
-    assert!(told["message"].as_str().unwrap().contains("tried 2 times"), "{told}");
+    assert!(told["message"].as_str().unwrap().contains("given up after 2 tries"), "{told}");
     let refusals = operator.log().lines().filter(|line| line.contains("the policy says no")).count();
     assert!(refusals >= 2, "{}", operator.log());
 }

@@ -38,6 +38,29 @@ async fn password(project: &Project) -> Option<Value> {
 }
 
 #[tokio::test]
+async fn what_the_chart_was_not_shown_is_not_adopted_over() {
+    let project = project().await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "bWluZQ=="},
+        "metadata": {"name": "web-auth", "namespace": project.namespace}});
+    project.create(secret).await;
+    let operator = project.run();
+    project.apply("web", json!({"round": 0})).await;
+    project.not_ready("web", "BelongsToAnother").await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    project
+        .told("web", "the adoption is refused", |status| {
+            status.to_string().contains("the chart asked for it with `lookup` and was not shown it").then_some(())
+        })
+        .await;
+    assert_eq!(password(&project).await.unwrap(), "bWluZQ==");
+    drop(operator);
+    project.watch_with("lookup: namespace");
+    let _operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(password(&project).await.unwrap(), "bWluZQ==", "it was seen, and is used");
+}
+
+#[tokio::test]
 async fn a_password_stays_the_same_through_ten_upgrades() {
     for helm in BOTH {
         let project = project().await;

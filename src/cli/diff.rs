@@ -47,6 +47,10 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
             "note: revision {revision} is held, so the spec is not applied; `chartwright rollback --resume` ends that"
         );
     }
+    let hooks = preview.hooks_to_run();
+    if !hooks.is_empty() {
+        eprintln!("note: a new revision would be made, and these hooks would run: {}", hooks.join(", "));
+    }
     print(&match args.output {
         Some(format) => format.text(&changes.iter().map(data).collect())?,
         None => {

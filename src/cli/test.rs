@@ -273,7 +273,9 @@ impl Tester<'_> {
         let mut text = table(&["TEST", "RESULT", "TOOK"], &rows);
         for outcome in outcomes {
             let name = &self.release.hooks[outcome.hook].name;
-            outcome.log.iter().for_each(|line| text.push_str(&format!("{name} | {line}\n")));
+            // What failed says its last lines itself.
+            let log = outcome.log.iter().filter(|_| outcome.failure.is_none());
+            log.for_each(|line| text.push_str(&format!("{name} | {line}\n")));
             outcome.failure.iter().for_each(|failure| text.push_str(&format!("{failure}\n")));
         }
         Ok(text)

@@ -9,7 +9,7 @@
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{Event, Life, Policy, TIMEOUT, is_same_but_for_attempt, life};
+use super::{Event, Life, Policy, is_same_but_for_attempt, life};
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube};
@@ -31,8 +31,9 @@ pub enum HookError {
     #[error("the {} hook {id} failed: {why}", event.as_str())]
     Failed { event: Event, id: Box<ObjectId>, why: String },
     #[error(
-        "the {} hook {id} did not end within {limit} s, which the annotation {TIMEOUT} can change: {why}",
-        event.as_str()
+        "the {} hook {id} did not end within {limit} s, which {} can change: {why}",
+        event.as_str(),
+        if *event == Event::Test { "--timeout" } else { "the annotation chartwright.dev/hook-timeout" }
     )]
     TooLong { event: Event, id: Box<ObjectId>, limit: u64, why: String },
     #[error("the hook {id} exists, and the chart does not ask to delete it before it is made (before-hook-creation)")]

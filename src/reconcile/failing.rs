@@ -53,8 +53,8 @@ pub enum ReconcileError {
     )]
     HelmAtWork { release: String, revision: u32, status: Status },
     #[error(
-        "{}, tried {} times; it is not tried again until the spec, the chart or an annotation of the custom resource changes, and until then its objects are not repaired",
-        .0.message, .0.attempts
+        "given up after {}; it is not tried again until the spec, the chart or an annotation of the custom resource changes, and until then its objects are not repaired: {}",
+        tries(.0.attempts), .0.message
     )]
     GaveUp(Trouble),
     #[error("{id} of the release before is still being deleted; waiting until it is gone")]
@@ -84,6 +84,11 @@ pub enum ReconcileError {
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
+}
+
+/// `1 try`, `4 tries`
+pub(super) fn tries(count: u32) -> String {
+    if count == 1 { "1 try".to_owned() } else { format!("{count} tries") }
 }
 
 impl ReconcileError {

@@ -75,11 +75,11 @@ impl Subject<'_> {
 
 /// What is told of a hold.
 pub(super) fn held_sentence(hold: &Hold) -> String {
-    let end = "this revision stays until the spec or the chart changes, or until somebody ends that with `chartwright rollback --resume`, or by setting the annotation chartwright.dev/rollback-to anew to \"none\"";
+    let end = "this revision stays until the spec, values from elsewhere or the chart change, or until somebody ends that with `chartwright rollback --resume`, or by setting the annotation chartwright.dev/rollback-to anew to \"none\"";
     match (hold.by, &hold.failed) {
         (HeldBy::Helm, _) => format!("a person put this revision in place with helm; {end}"),
         (HeldBy::Request, _) => {
-            "the annotation chartwright.dev/rollback-to asks for it; it stays until the spec or the chart changes, or the annotation goes".to_owned()
+            "the annotation chartwright.dev/rollback-to asks for it; it stays until the spec, values from elsewhere or the chart change, or the annotation goes".to_owned()
         }
         (HeldBy::Failure, Some(failed)) => format!("{failed}; {end}"),
         (HeldBy::Failure, None) => format!("a later revision failed; {end}"),

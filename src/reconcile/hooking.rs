@@ -32,6 +32,13 @@ pub struct Waiting {
     pub look: Duration,
 }
 
+impl Waiting {
+    /// Whether the release's objects have gone by then.
+    pub fn is_after_deletion(&self) -> bool {
+        self.event == Event::PostDelete
+    }
+}
+
 /// Hooks that did not all end well yet, with the record as it is now.
 pub(super) struct Halt {
     pub error: ReconcileError,

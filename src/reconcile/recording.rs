@@ -71,7 +71,9 @@ impl Subject<'_> {
     ) -> Result<T, ReconcileError> {
         let category = error.category();
         let why = self.shown(&error.to_string());
-        let mut failed = pending.with_status(Status::Failed, &why);
+        // helm shows it in a column: the lines of a log are told in the condition.
+        let first = why.lines().next().unwrap_or_default().trim_end_matches("; its last lines:");
+        let mut failed = pending.with_status(Status::Failed, first);
         if let Some(own) = &mut failed.own {
             fill_in(&mut own.objects, applied);
             let counts = category.counts_as_failure()

@@ -173,9 +173,9 @@ impl Subject<'_> {
     }
 
     /// While the custom resource goes and something is waited for.
-    pub async fn write_leaving(&self, message: &str) -> Result<(), ReconcileError> {
+    pub async fn write_leaving(&self, message: &str, is_removed: bool) -> Result<(), ReconcileError> {
         let generation = self.cr.metadata.generation.unwrap_or_default();
-        self.write(|old, now| status::leaving(old, generation, message, now)).await
+        self.write(|old, now| status::leaving(old, generation, message, is_removed, now)).await
     }
 
     /// While a hook runs.

@@ -17,7 +17,7 @@ use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::plan::{self, Plan};
-use crate::preflight::{Allowed, Preflight, preflight};
+use crate::preflight::{Allowed, Preflight, Rejected, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
 use crate::watches::Prune;
@@ -113,6 +113,7 @@ impl Subject<'_> {
         if draft.own.as_ref().is_some_and(is_applied) {
             return self.finish(draft, Progress::default(), None, history).await;
         }
+        let unseen = rendered.unseen.clone();
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let before = plan::before(history, &self.namespace, &kinds);
@@ -128,6 +129,9 @@ impl Subject<'_> {
         let known = self.recognised(&before);
         let allowed = self.allowed(is_lenient(&draft));
         let preflight = preflight(&plan, &target, &known, allowed, &self.calls).await?;
+        if let Some(id) = preflight.adopted.iter().find(|id| unseen.contains(&id.to_string())) {
+            return Err(Rejected::unseen(id).into());
+        }
 
         apply::crds::install(&plan, &self.calls).await?;
         let contents = self.contents_of(&plan);

@@ -255,7 +255,8 @@ impl<'a> Subject<'a> {
         for refusal in seen.refusals() {
             self.warn("LookupRefused", &refusal).await;
         }
-        let rendered = manifest::read(&text?)?;
+        let unseen = seen.refused.into_iter().map(|refused| refused.what).collect();
+        let rendered = Rendered { unseen, ..manifest::read(&text?)? };
         self.warn_about(values).await;
         Ok(rendered)
     }

@@ -115,7 +115,15 @@ impl Subject<'_> {
                 Some(hold) => {
                     ("Held", format!("Revision {revision} ({}) is held: {}", taken.description, held_sentence(hold)))
                 }
-                None => ("TookOver", format!("Revision {revision} was written by helm and is what the spec asks for")),
+                // `helm test` writes a record anew, and nothing else happened.
+                None => {
+                    tracing::debug!(
+                        release = self.release,
+                        revision,
+                        "helm wrote the record of what the spec asks for"
+                    );
+                    return;
+                }
             },
             Taking::NewLife => {
                 ("TookOver", format!("Took over revision {revision} from an earlier custom resource of this name"))

@@ -40,12 +40,12 @@ impl Subject<'_> {
             }
             Err(ReconcileError::TooEarly(left)) => Ok(Next::Pause(left)),
             Err(ReconcileError::AtHook(waiting)) => {
-                self.write_leaving(&capitalised(&waiting.to_string())).await?;
+                self.write_leaving(&capitalised(&waiting.to_string()), waiting.is_after_deletion()).await?;
                 Ok(Next::Look(waiting.look))
             }
             Ok(waiting) => {
                 let message = format!("Waiting until all resources are deleted. First: {}", waiting[0]);
-                self.write_leaving(&message).await?;
+                self.write_leaving(&message, true).await?;
                 Ok(Next::Look(LOOK_AGAIN))
             }
             Err(error) => {

@@ -255,7 +255,7 @@ fn duration(map: &Map<String, Value>, field: &'static str) -> Result<Option<Dura
 /// `dryRunOption: server` is how operator-sdk says it.
 fn lookup(map: &Map<String, Value>) -> Result<Lookup, Problem> {
     let everything = match text(map, "dryRunOption")? {
-        None | Some("") => None,
+        None | Some("" | "client" | "none") => None,
         Some("server") => Some(Lookup::Cluster),
         Some(other) => return Err(Problem::DryRun(other.to_owned())),
     };

@@ -9,6 +9,7 @@ use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Mark, Policy, Step, words};
 use crate::manifest;
 use crate::object::ObjectId;
+use crate::plan::Planned;
 use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HookPhase, HookRecord, HookRun, Release};
 
@@ -149,7 +150,24 @@ impl HookCourse<'_> {
                     event = self.event.as_str(),
                     "hook begun"
                 );
+                self.tell_unreadable(&runner.objects(hook, run)?).await;
                 runner.look(hook, run).await
+            }
+        }
+    }
+
+    /// A time limit that nobody can read counts as none. Whoever wrote it has to know.
+    async fn tell_unreadable(&self, objects: &[Planned]) {
+        for object in objects.iter().map(|planned| &planned.object) {
+            let limit = object.annotation(hooks::TIMEOUT);
+            if let Some(text) = limit.filter(|text| !hooks::is_limit(text)) {
+                let message = format!(
+                    "the annotation {} of the hook {} is {text:?}: write a duration such as `10m`; until then it has {} s",
+                    hooks::TIMEOUT,
+                    object.id(),
+                    hooks::limit_of(object.value(), self.subject.wishes.hooks.timeout).as_secs()
+                );
+                self.subject.warn("InvalidAnnotation", &message).await;
             }
         }
     }

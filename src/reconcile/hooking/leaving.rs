@@ -11,8 +11,13 @@ use super::Halt;
 use crate::error::Category;
 use crate::hooks::{self, Event, run};
 use crate::plan::{RELEASE_LABEL, members};
+use crate::reconcile::failing::tries;
 use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HeldBy, History, Hold, Own, Release, Status, Summary, Trouble};
+
+/// The way out.
+const WITHOUT: &str =
+    "set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without its hooks";
 
 impl Subject<'_> {
     /// Runs the hooks of a release that goes, and returns its history after that.
@@ -62,10 +67,12 @@ impl Subject<'_> {
                 Ok(history.with(*release))
             }
             Err(Halt { error, release }) => {
-                if error.category().counts_as_failure() && matches!(error, ReconcileError::Hook(_)) {
-                    self.note_trouble(*release, &error).await?;
+                if !error.category().counts_as_failure() || !matches!(error, ReconcileError::Hook(_)) {
+                    return Err(error);
                 }
-                Err(error)
+                self.note_trouble(*release, &error).await?;
+                let message = format!("the deletion waits, and this is tried again; or {WITHOUT}: {error}");
+                Err(ReconcileError::Refused { category: error.category(), message })
             }
         }
     }
@@ -88,8 +95,9 @@ impl Subject<'_> {
         let Some(trouble) = trouble else { return Ok(release) };
         if trouble.attempts > self.wishes.retries {
             let message = format!(
-                "{}, tried {} times; correct what it needs and change any annotation to have it tried again, or set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without it",
-                trouble.message, trouble.attempts
+                "given up after {}; correct what it needs and change any annotation to have it tried again, or {WITHOUT}: {}",
+                tries(trouble.attempts),
+                trouble.message
             );
             return Err(ReconcileError::Refused { category: Category::RetriesExhausted, message });
         }

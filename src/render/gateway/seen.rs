@@ -50,7 +50,7 @@ impl Seen {
     pub fn refusals(&self) -> Vec<String> {
         let told = self.refused.iter().map(|Refused { what, allowed_by }| {
             format!(
-                "lookup of {what} was answered as if it were not there: the chart sees only what is of this release; `{allowed_by}` in watches.yaml shows it"
+                "lookup of {what} was answered as if there were nothing: it is not within what this kind's charts may see; `{allowed_by}` in watches.yaml shows it"
             )
         });
         let more = (self.more_refused > 0).then(|| format!("{} more lookups were refused", self.more_refused));
