@@ -294,7 +294,7 @@ impl Drafter<'_> {
             return Ok(manifest::read(&helm.template(&request).await?)?);
         };
         let fence = Fence::new(watch.lookup, &self.identity.target(&watch.chart.name, &[]), self.history);
-        let through = needs.through(&watch.chart, kinds.clone(), (*calls).clone(), fence);
+        let through = needs.through(&watch.chart, watch.crds, kinds.clone(), (*calls).clone(), fence);
         let (text, seen) = helm.template_through(&request, through).await;
         seen.refusals().iter().for_each(|refusal| (self.scene.warn)(&self.redactor.text(refusal)));
         Ok(manifest::read(&text?)?)

@@ -29,7 +29,7 @@ use crate::chart::{Asks, Chart, revision};
 use crate::discovery::{Capabilities, Catalog, Kinds};
 use crate::error::Category;
 use crate::values::Values;
-use crate::watches::Lookup;
+use crate::watches::{Crds, Lookup};
 
 pub mod complaint;
 pub mod gateway;
@@ -101,9 +101,10 @@ impl Needs {
         (needs.objects || needs.capabilities).then_some(needs)
     }
 
-    /// The way to learn it.
-    pub fn through(self, chart: &Chart, kinds: Arc<Kinds>, calls: Calls, fence: Fence) -> Through {
-        let catalog = kinds.catalog.with(chart.brings());
+    /// The way to learn it. What is in crds/ is there before a real install renders, unless nobody installs it.
+    pub fn through(self, chart: &Chart, crds: Crds, kinds: Arc<Kinds>, calls: Calls, fence: Fence) -> Through {
+        let brought = if crds == Crds::Skip { &[] } else { chart.brings() };
+        let catalog = kinds.catalog.with(brought);
         Through { needs: self, sight: Sight { reader: Reader::new(calls, kinds, fence), catalog } }
     }
 }

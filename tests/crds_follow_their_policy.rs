@@ -168,6 +168,26 @@ async fn skip_leaves_crds_to_somebody_else() {
 }
 
 #[tokio::test]
+async fn what_nobody_installs_is_no_capability() {
+    for (policy, expected) in [("crds: Skip", "false"), ("crds: Create", "true")] {
+        let project = project(policy).await;
+        let asked = format!("{}/v1/Part", group(&project));
+        project.template("part.yaml", "");
+        project.template(
+            "config.yaml",
+            &format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: seen}}\ndata: {{part: '{{{{ .Capabilities.APIVersions.Has {asked:?} }}}}'}}\n"
+            ),
+        );
+        let _operator = project.run();
+        project.apply("car", json!({})).await;
+        project.deployed("car").await;
+        let seen = project.get("v1", "ConfigMap", "seen").await.unwrap();
+        assert_eq!(seen.data["data"]["part"], expected, "{policy}");
+    }
+}
+
+#[tokio::test]
 async fn a_crd_that_moves_from_the_templates_to_crds_outlives_prune_and_release() {
     let project = project("prune: all").await;
     let in_templates = project.dir().join("charts/app/templates/crd.yaml");

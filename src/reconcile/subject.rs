@@ -271,7 +271,7 @@ impl<'a> Subject<'a> {
             false => History::default(),
         };
         let fence = Fence::new(lookup, &self.target(&wish.chart.name, &[]), &history);
-        Ok(Some(needs.through(&wish.chart, kinds, self.calls.clone(), fence)))
+        Ok(Some(needs.through(&wish.chart, self.context.watch.crds, kinds, self.calls.clone(), fence)))
     }
 
     /// What cannot be done exactly. Whoever relies on it has to know.
