@@ -97,6 +97,9 @@ fn lookup_reaches_as_far_as_one_of_two_fields_says() {
     }
     assert_eq!(reach("  lookup: cluster\n  dryRunOption: server\n").unwrap(), Lookup::Cluster);
     let complaint = |fields: &str| reach(fields).unwrap_err().to_string();
+    for default in ["client", "none"] {
+        assert_eq!(reach(&format!("  dryRunOption: {default}\n")).unwrap(), Lookup::Release, "operator-sdk's default");
+    }
     let both = complaint("  dryRunOption: server\n  lookup: none\n");
     assert!(both.contains("`lookup: none` and `dryRunOption: server` say different things"), "{both}");
     let unknown = complaint("  lookup: all\n");
@@ -134,7 +137,7 @@ fn an_error_names_file_line_entry_kind_and_field() {
         "watches.yaml:5: entry 1 (g.io/v1 A): `reconcilePeriod`: `90` has no unit: write for example `90s` or `90m`"
     );
     let cases = [
-        ("  dryRunOption: client\n", "watches.yaml:5: entry 1 (g.io/v1 A): `dryRunOption`: `client` is not known"),
+        ("  dryRunOption: serve\n", "watches.yaml:5: entry 1 (g.io/v1 A): `dryRunOption`: `serve` is not known"),
         ("  prune: some\n", "`prune`: `some` is not known: write `safe` or `all`"),
         ("  crds: Replace\n", "`crds`: `Replace` is not known: write `Create`, `CreateReplace` or `Skip`"),
         ("  watchDependentResources: maybe\n", "`watchDependentResources` must be true or false, but is text"),
