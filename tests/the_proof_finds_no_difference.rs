@@ -53,9 +53,9 @@ fn with_a_copy(case: &str) -> (Case, TempDir) {
 async fn planted_differences_are_found(pair: &Pair, options: &Options) {
     let (case, dir) = with_a_copy("plain");
     plant(dir.path(), "templates/all.yaml", ["port: 81", "port: 82"]);
-    plant(dir.path(), "templates/all.yaml", ["resources: [nodes]", "resources: [pods]"]);
-    let more = "\nkind: ClusterRole\nmetadata:\n  labels:\n    planted: \"yes\"\n";
-    plant(dir.path(), "templates/all.yaml", ["\nkind: ClusterRole\nmetadata:\n", more]);
+    let rules = "\nrules:\n- apiGroups: [\"\"]\n  resources: [nodes]\n";
+    let planted = format!("\n    planted: \"yes\"{}", rules.replace("nodes", "pods"));
+    plant(dir.path(), "templates/all.yaml", [rules, &planted]);
     let kept = "  annotations:\n    helm.sh/resource-policy: keep\n";
     let planted = format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: planted\n{kept}");
     std::fs::write(dir.path().join("templates/planted.yaml"), planted).unwrap();

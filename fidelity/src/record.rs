@@ -50,7 +50,8 @@ fn comparable(release: &Value) -> Value {
     let mut record = json!({
         "chart": release["chart"]["metadata"],
         "config": release["config"],
-        "defaults": release["chart"]["values"],
+        // A chart without values.yaml has none, or an empty map, depending on who reads it.
+        "defaults": release["chart"]["values"].as_object().cloned().unwrap_or_default(),
         "hooks": hooks(release, namespace),
         "order": manifest.iter().map(|(id, _)| id.key()).collect::<Vec<_>>(),
         "manifest": by_key(manifest),
