@@ -36,21 +36,23 @@ pub enum Rule {
     Ours,
     /// Only helm has it.
     Helms,
-    /// Only Chartwright has it, and the chart of the last upgrade does not.
+    /// Only Chartwright has the object. An earlier render had it too, the last one has not.
     Kept,
     /// Both have it, with another value.
     Other,
     /// Both have it, with another value, and the chart does not set it.
     Allocated,
-    /// Only helm still has it, and the last render does not.
+    /// Only helm still has it: an earlier render set it as text, the last one does not, and has the object.
     Dropped,
     /// Only Chartwright has it, and the chart sets it to null.
     Null,
-    /// The workload's size is an autoscaler's business.
+    /// The workload's size is an autoscaler's business, and helm's is the smaller one.
     Autoscaled,
     /// A label that only helm's object has, since the API server gives an object without labels those of its pods.
     FromThePods,
-    /// The same numbers, one of them rounded and written with an exponent.
+    /// Both tell why a revision failed.
+    Reason,
+    /// The same numbers, those of helm rounded and written with an exponent.
     Number,
 }
 
@@ -60,10 +62,14 @@ pub struct Place<'a> {
     pub kind: &'a str,
     pub phase: Phase,
     pub helm: HelmVersion,
-    /// The chart has the object, or sets the field.
+    /// The chart sets the field.
     pub is_set: bool,
-    /// The chart sets an entry of this name to null.
+    /// The chart sets it to null.
     pub is_null: bool,
+    /// An earlier render had the whole object, or the text of the Secret; the last one has not.
+    pub is_dropped: bool,
+    /// It is the record of a revision that failed on both sides.
+    pub has_failed: bool,
     /// An autoscaler decides how many pods the workload has that the object belongs to.
     pub is_scaled: bool,
     /// The labels of the pods that helm's object makes.
@@ -132,10 +138,11 @@ impl Row {
             && match (self.rule, found.left, found.right) {
                 (Rule::LeftOut, ..) | (Rule::Ours, None, Some(_)) | (Rule::Helms, Some(_), None) => true,
                 (Rule::Other, Some(_), Some(_)) => true,
-                (Rule::Kept, None, Some(_)) => !place.is_set,
-                (Rule::Dropped, Some(_), None) => !place.is_set,
+                (Rule::Reason, Some(_), Some(_)) => place.has_failed,
+                (Rule::Kept, None, Some(_)) | (Rule::Dropped, Some(_), None) => place.is_dropped,
                 (Rule::Null, None, Some(_)) => place.is_null,
-                (Rule::Autoscaled, ..) => place.is_scaled,
+                (Rule::Autoscaled, None, Some(_)) => place.is_scaled,
+                (Rule::Autoscaled, Some(left), Some(right)) => place.is_scaled && is_less(left, right),
                 (Rule::FromThePods, Some(label), None) => {
                     let of_pods = found.path.last().and_then(|key| place.pod_labels?.get(key));
                     of_pods == Some(label)
@@ -159,6 +166,7 @@ impl Rule {
             "dropped" => Rule::Dropped,
             "null" => Rule::Null,
             "autoscaled" => Rule::Autoscaled,
+            "reason" => Rule::Reason,
             "from the pods" => Rule::FromThePods,
             "number" => Rule::Number,
             _ => bail!("there is no rule {text:?}"),
@@ -208,14 +216,39 @@ fn is_alike(left: &Value, right: &Value) -> bool {
     std::mem::discriminant(left) == std::mem::discriminant(right) && is_none(left) == is_none(right)
 }
 
-/// Whether two texts differ only in how numbers from a million upwards are written.
-fn same_numbers(left: &str, right: &str) -> bool {
-    let (left, right) = (tokens(left), tokens(right));
-    left.len() == right.len()
-        && left.iter().zip(&right).all(|(left, right)| {
-            let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.abs() >= 1e6);
-            left == right || matches!((number(left), number(right)), (Some(left), Some(right)) if left == right)
-        })
+/// Whether the first of two counts is smaller. In annotations they are texts.
+fn is_less(left: &Value, right: &Value) -> bool {
+    let count = |value: &Value| value.as_i64().or_else(|| value.as_str()?.parse().ok());
+    count(left).zip(count(right)).is_some_and(|(left, right)| left < right)
+}
+
+/// Whether two texts differ only in how numbers from a million upwards are written: helm's with an exponent, ours in full.
+fn same_numbers(helm: &str, ours: &str) -> bool {
+    let (helm, ours) = (tokens(helm), tokens(ours));
+    helm.len() == ours.len() && helm.iter().zip(&ours).all(|(helm, ours)| helm == ours || is_rounded(helm, ours))
+}
+
+/// Whether helm's number with an exponent is what it makes of our integer. Up to 2^53 it is exact.
+fn is_rounded(helm: &str, ours: &str) -> bool {
+    const EXACT: u128 = 1 << 53;
+    let ours: Option<u128> = ours.parse().ok().filter(|it| *it >= 1_000_000);
+    match (expanded(helm), ours) {
+        (Some(helm), Some(ours)) => helm == ours || ours > EXACT && same_double(helm, ours),
+        _ => false,
+    }
+}
+
+fn same_double(left: u128, right: u128) -> bool {
+    let double = |number: u128| number.to_string().parse::<f64>();
+    matches!((double(left), double(right)), (Ok(left), Ok(right)) if left == right)
+}
+
+/// The integer that a number with an exponent stands for.
+fn expanded(text: &str) -> Option<u128> {
+    let (digits, exponent) = text.split_once("e+")?;
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = exponent.parse::<usize>().ok()?.checked_sub(part.len()).filter(|zeros| *zeros < 39)?;
+    format!("{whole}{part}{}", "0".repeat(zeros)).parse().ok()
 }
 
 /// Numbers, and what is between them.
@@ -245,7 +278,8 @@ mod tests {
         | `*` | `/data/**` | number | all | 3, 4 | exact |\n\
         | `Job` | `/metadata/labels/*` | from the pods | all | 4 | defaults |\n\
         | `Deployment` | `/spec/replicas` | autoscaled | all | 4 | others decide |\n\
-        | `Secret` | `/**` | null | all | 4 | a patch |\n";
+        | `Secret` | `/**` | null | all | 4 | a patch |\n\
+        | `Record` | `/info/description` | reason | all | 4 | words |\n";
 
     const PLACE: Place<'_> = Place {
         kind: "Pod",
@@ -253,6 +287,8 @@ mod tests {
         helm: HelmVersion::Four,
         is_set: false,
         is_null: false,
+        is_dropped: false,
+        has_failed: false,
         is_scaled: false,
         pod_labels: None,
     };
@@ -296,10 +332,16 @@ mod tests {
         let place = Place { kind: "Deployment", ..PLACE };
         assert!(allowed.find(&replicas, place).is_none());
         assert!(allowed.find(&replicas, Place { is_scaled: true, ..place }).is_some());
+        let more = Unequal { path: segments("/spec/replicas"), left: Some(&two), right: Some(&one) };
+        assert!(allowed.find(&more, Place { is_scaled: true, ..place }).is_none(), "ours is the smaller one");
         let empty = Unequal { path: segments("/data/empty"), left: None, right: Some(&one) };
         let place = Place { kind: "Secret", ..PLACE };
         assert!(allowed.find(&empty, place).is_none());
         assert!(allowed.find(&empty, Place { is_null: true, ..place }).is_some());
+        let told = Unequal { path: segments("/info/description"), left: Some(&one), right: Some(&two) };
+        let place = Place { kind: "Record", ..PLACE };
+        assert!(allowed.find(&told, place).is_none());
+        assert!(allowed.find(&told, Place { has_failed: true, ..place }).is_some());
         let label = Unequal { path: segments("/metadata/labels/step"), left: Some(&one), right: None };
         let place = Place { kind: "Job", ..PLACE };
         assert!(allowed.find(&label, place).is_none());
@@ -317,6 +359,11 @@ mod tests {
     fn rounded_numbers_are_told_from_others() {
         assert!(same_numbers("max=1e+06;", "max=1000000;"));
         assert!(same_numbers("1.2345678e+07", "12345678"));
+        assert!(!same_numbers("1000000", "1e+06"), "only helm's may be rounded");
+        assert!(!same_numbers("1e+06", "1e+06.0") && !same_numbers("1e+06", "1000000.0"));
+        assert!(same_numbers("9.007199254740993e+15", "9007199254740993"));
+        assert!(same_numbers("1.2345678901234567e+19", "12345678901234567890"), "a double has no more digits");
+        assert!(!same_numbers("1.2345678901234567e+19", "12345678901234587890"));
         assert!(!same_numbers("1e+06", "1000001"));
         assert!(!same_numbers("0644", "644"));
         assert!(!same_numbers("a 1e+06", "b 1000000"));

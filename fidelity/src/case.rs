@@ -6,6 +6,8 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use crate::Phase;
+
 #[derive(Clone, Debug)]
 pub struct Case {
     pub name: String,
@@ -24,8 +26,29 @@ pub struct Case {
     pub setup: Option<PathBuf>,
     /// Both sides get the chart as a .tgz.
     pub packed: bool,
+    pub refusal: Refusal,
     /// Another chart for Chartwright. Only a test of the proof itself has a use for it.
     pub our_chart: Option<PathBuf>,
+}
+
+/// Which phase both sides are meant to refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Nobody said.
+    Unknown,
+    Never,
+    Of(Phase),
+}
+
+impl Refusal {
+    /// Whether it is as meant that both sides refuse a phase, or do it.
+    pub fn expects(self, phase: Phase, both_refuse: bool) -> bool {
+        match self {
+            Refusal::Unknown => true,
+            Refusal::Never => !both_refuse,
+            Refusal::Of(refused) => (refused == phase) == both_refuse,
+        }
+    }
 }
 
 /// case.yaml
@@ -35,6 +58,7 @@ struct Settings {
     about: String,
     watch: Map<String, Value>,
     packed: bool,
+    refused: Option<String>,
 }
 
 impl Case {
@@ -51,6 +75,7 @@ impl Case {
             watch: Map::new(),
             setup: None,
             packed: false,
+            refusal: Refusal::Unknown,
             our_chart: None,
         }
     }
@@ -77,6 +102,10 @@ impl Case {
             watch: settings.watch,
             setup: there("setup.yaml"),
             packed: settings.packed,
+            refusal: match &settings.refused {
+                Some(phase) => Refusal::Of(Phase::parse(phase)?),
+                None => Refusal::Never,
+            },
             ..Case::of_chart(&dir.join("chart"))
         })
     }
@@ -109,6 +138,15 @@ mod tests {
         for case in cases {
             assert!(case.about.ends_with('.'), "{}: case.yaml needs a sentence under about", case.name);
         }
+    }
+
+    #[test]
+    fn a_refusal_has_to_be_declared() {
+        assert!(!Refusal::Never.expects(Phase::Install, true) && Refusal::Never.expects(Phase::Install, false));
+        let upgrade = Refusal::Of(Phase::Upgrade);
+        assert!(upgrade.expects(Phase::Install, false) && upgrade.expects(Phase::Upgrade, true));
+        assert!(!upgrade.expects(Phase::Upgrade, false), "what should be refused is done");
+        assert!(Refusal::Unknown.expects(Phase::Install, true), "of a chart without a case nobody knows");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl<'a> Chartwright<'a> {
         while let Some(cr) = self.api().get_opt(self.release).await? {
             self.check()?;
             if Instant::now() > deadline {
-                return Ok(Outcome::Refused(format!("the custom resource does not go: {}", conditions(&cr))));
+                bail!("the custom resource does not go: {}", conditions(&cr));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -129,6 +129,9 @@ impl<'a> Chartwright<'a> {
     }
 
     /// What became of a revision.
+    ///
+    /// # Errors
+    /// It is neither done nor refused for too long, which says nothing.
     async fn outcome(&mut self, revision: u64) -> Result<Outcome> {
         let started = Instant::now();
         let mut failing_since: Option<Instant> = None;
@@ -151,7 +154,7 @@ impl<'a> Chartwright<'a> {
                 None => failing_since = None,
             }
             if started.elapsed() > PATIENCE {
-                return Ok(Outcome::Refused(format!("not done after {PATIENCE:?}: {}", conditions(&cr))));
+                bail!("Chartwright is not done after {PATIENCE:?}: {}", conditions(&cr));
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

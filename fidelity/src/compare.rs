@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::allowed::{Allowed, Place};
 use crate::object::{Id, Objects, RECORD, Unequal, at, pointer, unequal};
 use crate::random::{Random, as_stored, same_shape};
+use crate::rendered::Rendered;
 use crate::report::{Compared, Difference};
 use crate::{HelmVersion, Phase};
 
@@ -23,8 +24,7 @@ pub struct Comparison<'a> {
     pub version: HelmVersion,
     pub allowed: &'a Allowed,
     pub random: &'a Random,
-    /// The objects of the chart as helm rendered them last, by `Kind name`.
-    pub manifest: &'a Value,
+    pub rendered: &'a Rendered,
 }
 
 impl Comparison<'_> {
@@ -34,26 +34,31 @@ impl Comparison<'_> {
         let kept = self.kept_namespaces(helm, ours);
         let scaled = scaled(&ours.objects);
         for id in ids.into_iter().filter(|id| !self.allowed.leaves_out(&id.kind)) {
-            let in_kept = id.namespace.as_ref().is_some_and(|namespace| kept.contains(namespace.as_str()));
+            let in_kept = id.namespace.as_ref().and_then(|namespace| kept.get(namespace.as_str()));
             let (left, right) = (helm.objects.get(id), ours.objects.get(id));
-            let root = match (left, right) {
-                (None, None) => continue,
-                (None, Some(_)) if in_kept => continue,
-                (Some(left), _) => root(id, left, &helm.objects),
-                (None, Some(right)) => root(id, right, &ours.objects),
+            let root = match (left, right, in_kept) {
+                (None, None, _) => continue,
+                (None, Some(_), Some(why)) => {
+                    *result.allowed.entry((*why).to_owned()).or_default() += 1;
+                    continue;
+                }
+                (Some(left), ..) => root(id, left, &helm.objects),
+                (None, Some(right), None) => root(id, right, &ours.objects),
             };
             let pod_labels = left.and_then(|object| object.pointer("/spec/template/metadata/labels"));
-            let place = Place { is_scaled: scaled.contains(&root), pod_labels, ..self.place(&id.kind) };
+            let failed = |record: Option<&Value>| record.is_some_and(|record| record["info"]["status"] == "failed");
+            let has_failed = failed(left) && failed(right);
+            let place = Place { is_scaled: scaled.contains(&root), has_failed, pod_labels, ..self.place(&id.kind) };
             self.object(id, &root, [left, right], place, &mut result);
             result.objects += 1;
         }
         result
     }
 
-    fn object(&self, id: &Id, root: &str, [left, right]: [Option<&Value>; 2], place: Place<'_>, result: &mut Compared) {
+    fn object(&self, id: &Id, root: &Id, [left, right]: [Option<&Value>; 2], place: Place<'_>, result: &mut Compared) {
         if left.is_none() || right.is_none() {
-            let is_set = self.manifest.get(id.short()).is_some();
-            self.judge(id, &Unequal { path: vec![], left, right }, Place { is_set, ..place }, result);
+            let is_dropped = self.rendered.has_dropped(id);
+            self.judge(id, &Unequal { path: vec![], left, right }, Place { is_dropped, ..place }, result);
             return;
         }
         for found in unequal(left, right) {
@@ -62,10 +67,10 @@ impl Comparison<'_> {
                     result.random += 1;
                 }
                 _ => {
-                    let source = self.manifest.get(root);
-                    let is_set = source.is_some_and(|object| sets(object, &found.path));
-                    let is_null = source.zip(found.path.last()).is_some_and(|(object, key)| has_null(object, key));
-                    self.judge(id, &found, Place { is_set, is_null, ..place }, result);
+                    let is_set = self.rendered.sets(root, &found.path);
+                    let is_null = self.rendered.is_null(root, &found.path);
+                    let is_dropped = self.rendered.has_dropped_text(id, &found.path);
+                    self.judge(id, &found, Place { is_set, is_null, is_dropped, ..place }, result);
                 }
             }
         }
@@ -73,7 +78,17 @@ impl Comparison<'_> {
 
     fn place<'b>(&self, kind: &'b str) -> Place<'b> {
         let (phase, helm) = (self.phase, self.version);
-        Place { kind, phase, helm, is_set: false, is_null: false, is_scaled: false, pod_labels: None }
+        Place {
+            kind,
+            phase,
+            helm,
+            is_set: false,
+            is_null: false,
+            is_dropped: false,
+            has_failed: false,
+            is_scaled: false,
+            pod_labels: None,
+        }
     }
 
     fn judge(&self, id: &Id, found: &Unequal<'_>, place: Place<'_>, result: &mut Compared) {
@@ -84,67 +99,58 @@ impl Comparison<'_> {
         }
     }
 
-    fn is_random(&self, id: &Id, root: &str, found: &Unequal<'_>) -> bool {
+    fn is_random(&self, id: &Id, root: &Id, found: &Unequal<'_>) -> bool {
         if id.kind != RECORD {
             return self.random.has(root, &found.path);
         }
+        let drawn = |key: &str, path: &[String]| {
+            Id::parse(key).is_some_and(|rendered| self.random.has(&rendered, &as_stored(path.to_vec())))
+        };
         match found.path.as_slice() {
             [info, notes] => info == "info" && notes == "notes" && !self.random.is_empty(),
-            [hooks, key, manifest, rest @ ..] if hooks == "hooks" && manifest == "manifest" => {
-                self.random.has(key, &as_stored(rest.to_vec()))
-            }
-            [manifest, key, rest @ ..] if manifest == "manifest" => self.random.has(key, &as_stored(rest.to_vec())),
+            [hooks, _, manifest, key, path @ ..] if hooks == "hooks" && manifest == "manifest" => drawn(key, path),
+            [manifest, key, path @ ..] if manifest == "manifest" => drawn(key, path),
             _ => false,
         }
     }
 
-    /// Namespaces that an upgrade dropped and only helm removed. What is left in them is not a second difference.
-    fn kept_namespaces<'b>(&self, helm: &Scene, ours: &'b Scene) -> BTreeSet<&'b str> {
+    /// Namespaces that an upgrade dropped and only helm removed, each with why that is allowed. What is left in them is no
+    /// difference of its own; it counts under the same reason.
+    fn kept_namespaces<'b>(&self, helm: &Scene, ours: &'b Scene) -> BTreeMap<&'b str, &str> {
         let namespaces = ours.objects.iter().filter(|(id, _)| id.kind == "Namespace" && !helm.objects.contains_key(id));
-        let kept = namespaces.filter(|(id, object)| {
-            let is_set = self.manifest.get(id.short()).is_some();
-            let place = Place { is_set, ..self.place("Namespace") };
-            self.allowed.find(&Unequal { path: vec![], left: None, right: Some(object) }, place).is_some()
+        let kept = namespaces.filter_map(|(id, object)| {
+            let place = Place { is_dropped: self.rendered.has_dropped(id), ..self.place("Namespace") };
+            let row = self.allowed.find(&Unequal { path: vec![], left: None, right: Some(object) }, place)?;
+            Some((id.name.as_str(), row.why.as_str()))
         });
-        kept.map(|(id, _)| id.name.as_str()).collect()
+        kept.collect()
     }
 }
 
-/// Whether the chart sets a field. What it writes as stringData is read as data.
-fn sets(object: &Value, path: &[String]) -> bool {
-    let texts = || path.split_first().filter(|(first, _)| *first == "data").map(|(_, rest)| rest);
-    at(object, path).is_some() || texts().is_some_and(|rest| at(&object["stringData"], rest).is_some())
-}
-
-/// Whether somewhere in an object an entry of this name is null.
-fn has_null(value: &Value, key: &str) -> bool {
-    match value {
-        Value::Object(map) => map.get(key).is_some_and(Value::is_null) || map.values().any(|it| has_null(it, key)),
-        Value::Array(items) => items.iter().any(|it| has_null(it, key)),
-        _ => false,
-    }
-}
-
-/// The workloads that autoscalers decide about, as `Kind name`.
-fn scaled(objects: &Objects) -> BTreeSet<String> {
+/// The workloads that autoscalers decide about.
+fn scaled(objects: &Objects) -> BTreeSet<Id> {
     let scalers = objects.iter().filter(|(id, _)| id.kind == "HorizontalPodAutoscaler");
-    let text =
-        |object: &Value, field: &str| object["spec"]["scaleTargetRef"][field].as_str().unwrap_or_default().to_owned();
-    scalers.map(|(_, scaler)| format!("{} {}", text(scaler, "kind"), text(scaler, "name"))).collect()
+    scalers.map(|(id, scaler)| referred(&scaler["spec"]["scaleTargetRef"], id.namespace.clone())).collect()
 }
 
-/// The object that a person or a chart made and that an object comes from, as `Kind name`.
-fn root(id: &Id, object: &Value, all: &Objects) -> String {
+/// What a reference with version, kind and name means.
+fn referred(reference: &Value, namespace: Option<String>) -> Id {
+    let object = serde_json::json!({"apiVersion": reference["apiVersion"], "kind": reference["kind"],
+        "metadata": {"name": reference["name"], "namespace": namespace}});
+    Id::of(&object)
+}
+
+/// The object that a person or a chart made and that an object comes from.
+fn root(id: &Id, object: &Value, all: &Objects) -> Id {
     let (mut id, mut object) = (id.clone(), object);
     // Owners form no circle in a sane cluster; the limit is for an insane one.
     for _ in 0..5 {
         let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_object).into_iter().flatten();
-        let Some((key, _)) = owners.into_iter().find(|(_, owner)| owner["controller"] == true) else { break };
-        let found = all.iter().find(|(other, _)| other.short() == *key && other.namespace == id.namespace);
-        let Some((owner, value)) = found else { break };
+        let Some((_, owner)) = owners.into_iter().find(|(_, owner)| owner["controller"] == true) else { break };
+        let Some((owner, value)) = all.get_key_value(&referred(owner, id.namespace.clone())) else { break };
         (id, object) = (owner.clone(), value);
     }
-    id.short()
+    id
 }
 
 /// Random values that one side keeps at an upgrade and the other draws anew.
@@ -174,16 +180,6 @@ pub fn kept_otherwise(random: &Random, install: [&Objects; 2], upgrade: [&Object
     found
 }
 
-/// The manifest of the newest record.
-pub fn last_manifest(objects: &Objects) -> Option<&Value> {
-    let records: BTreeMap<u64, &Value> = objects
-        .iter()
-        .filter(|(id, _)| id.kind == RECORD)
-        .filter_map(|(_, record)| Some((record["version"].as_u64()?, record)))
-        .collect();
-    records.last_key_value().map(|(_, record)| &record["manifest"])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -202,10 +198,15 @@ mod tests {
         json!({"kind": kind, "metadata": {"name": name, "namespace": "a"}, "data": data})
     }
 
-    fn compare(helm: &Scene, ours: &Scene, random: &Random, phase: Phase, manifest: Value) -> Compared {
+    fn compare(helm: &Scene, ours: &Scene, random: &Random, phase: Phase, manifests: &[Value]) -> Compared {
         let allowed = Allowed::parse(DOCUMENT).unwrap();
-        let (version, manifest) = (HelmVersion::Four, &manifest);
-        Comparison { phase, version, allowed: &allowed, random, manifest }.of(helm, ours)
+        let mut rendered = Rendered::default();
+        for (version, manifest) in manifests.iter().enumerate() {
+            let id = Id::parse(&format!("{RECORD} a/web.v{version}")).unwrap();
+            rendered.remember(&Objects::from([(id, json!({"version": version, "manifest": manifest}))]));
+        }
+        let version = HelmVersion::Four;
+        Comparison { phase, version, allowed: &allowed, random, rendered: &rendered }.of(helm, ours)
     }
 
     #[test]
@@ -213,15 +214,15 @@ mod tests {
         let (one, other) = (object("ConfigMap", "a", json!({"x": 1})), object("ConfigMap", "a", json!({"x": 2})));
         let none = Random::default();
         let (one, other, nothing) = (scene(&[one]), scene(&[other]), scene(&[]));
-        let same = compare(&one, &one, &none, Phase::Install, json!({}));
+        let same = compare(&one, &one, &none, Phase::Install, &[]);
         assert!(same.differences.is_empty() && same.objects == 1);
-        let found = compare(&one, &other, &none, Phase::Install, json!({}));
+        let found = compare(&one, &other, &none, Phase::Install, &[]);
         assert_eq!(found.differences.len(), 1);
         assert_eq!(
             (found.differences[0].object.as_str(), found.differences[0].field.as_str()),
             ("ConfigMap a/a", "/data/x")
         );
-        let gone = compare(&one, &nothing, &none, Phase::Install, json!({}));
+        let gone = compare(&one, &nothing, &none, Phase::Install, &[]);
         assert_eq!((gone.differences.len(), gone.differences[0].field.as_str()), (1, ""));
     }
 
@@ -230,40 +231,38 @@ mod tests {
         let mut helm = scene(&[object("ConfigMap", "a", json!({"x": 1}))]);
         let mut ours = scene(&[object("ConfigMap", "a", json!({"x": 2}))]);
         (helm.touched, ours.touched) = Default::default();
-        assert_eq!(compare(&helm, &ours, &Random::default(), Phase::Install, json!({})).objects, 0);
+        assert_eq!(compare(&helm, &ours, &Random::default(), Phase::Install, &[]).objects, 0);
     }
 
     #[test]
     fn a_dropped_claim_may_stay_but_not_one_of_the_chart() {
         let claim = scene(&[object("PersistentVolumeClaim", "data", json!({}))]);
         let random = Random::default();
-        let find = |phase, manifest| compare(&scene(&[]), &claim, &random, phase, manifest).differences.len();
-        assert_eq!(find(Phase::Upgrade, json!({})), 0);
-        assert_eq!(find(Phase::Uninstall, json!({"PersistentVolumeClaim data": {}})), 1);
-        assert_eq!(find(Phase::Install, json!({})), 1);
+        let find =
+            |phase, manifests: &[Value]| compare(&scene(&[]), &claim, &random, phase, manifests).differences.len();
+        let of_the_chart = json!({"PersistentVolumeClaim a/data": {}});
+        assert_eq!(find(Phase::Upgrade, &[of_the_chart.clone(), json!({})]), 0);
+        assert_eq!(find(Phase::Upgrade, &[json!({}), json!({})]), 1, "the chart never had it");
+        assert_eq!(find(Phase::Uninstall, &[json!({}), of_the_chart]), 1);
+        assert_eq!(find(Phase::Install, &[json!({})]), 1);
     }
 
     #[test]
-    fn text_that_a_chart_sets_is_data() {
-        let object = json!({"data": {"a": 1}, "stringData": {"b": 1}});
-        let is_set = |key: &str| sets(&object, &["data".to_owned(), key.to_owned()]);
-        assert_eq!([is_set("a"), is_set("b"), is_set("c")], [true, true, false]);
-    }
-
-    #[test]
-    fn a_null_of_the_chart_is_found_at_any_depth() {
-        let object = json!({"spec": {"containers": [{"resources": {"limits": {"cpu": null, "memory": "1Gi"}}}]}});
-        assert!(has_null(&object, "cpu"));
-        assert!(!has_null(&object, "memory"));
+    fn what_is_left_in_a_kept_namespace_is_counted() {
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}});
+        let ours = scene(&[namespace, object("ConfigMap", "left", json!({}))]);
+        let manifests = [json!({"Namespace shop/a": {}}), json!({})];
+        let found = compare(&scene(&[]), &ours, &Random::default(), Phase::Upgrade, &manifests);
+        assert_eq!((found.differences.len(), found.allowed["data"]), (0, 2));
     }
 
     #[test]
     fn random_values_need_one_shape_and_one_fate() {
         let render = |password: &str| format!("kind: Secret\nmetadata: {{name: s}}\ndata: {{p: {password}}}\n");
         let mut random = Random::default();
-        random.learn(&render("a"), &render("b"));
+        random.learn(&render("a"), &render("b"), "a");
         let secret = |password: &str| scene(&[object("Secret", "s", json!({"p": password}))]);
-        let find = |left, right| compare(&secret(left), &secret(right), &random, Phase::Install, json!({}));
+        let find = |left, right| compare(&secret(left), &secret(right), &random, Phase::Install, &[]);
         assert_eq!((find("abc!", "xyz?").differences.len(), find("abc!", "xyz?").random), (0, 1));
         assert_eq!(find("abc!", "xyz??").differences.len(), 1);
         let [h, o, new] = ["abc!", "xyz?", "new!"].map(|password| secret(password).objects);

@@ -46,10 +46,14 @@ impl Helm<'_> {
             command.args(input.values.iter().flat_map(|values| [Path::new("--values"), values]));
         }
         let output = command.output().await.context("helm does not start: run `make tools`")?;
-        Ok(match output.status.success() {
-            true => Outcome::Done,
-            false => Outcome::Refused(complaint(&output.stderr)),
-        })
+        if output.status.success() {
+            return Ok(Outcome::Done);
+        }
+        let complaint = complaint(&output.stderr);
+        if is_late(&complaint) {
+            bail!("helm is not done after {TIMEOUT}: {complaint}");
+        }
+        Ok(Outcome::Refused(complaint))
     }
 
     /// What the chart renders, hooks included. `apis` are the cluster's versions and kinds.
@@ -102,6 +106,16 @@ pub fn lacks_dependencies(complaint: &str) -> bool {
     complaint.contains("missing in charts/")
 }
 
+/// Whether time ran out, which is no refusal.
+fn is_late(complaint: &str) -> bool {
+    ["timed out waiting", "context deadline exceeded"].iter().any(|words| complaint.contains(words))
+}
+
+/// Whether helm refuses before it does anything. Then all that was there has to be there still.
+pub fn has_not_begun(complaint: &str) -> bool {
+    ["don't meet the specifications of the schema", "execution error at"].iter().any(|words| complaint.contains(words))
+}
+
 /// Whether a hook was the reason. Then all that was done before it is there to compare.
 pub fn is_hooks(complaint: &str) -> bool {
     ["pre-", "post-"].iter().any(|begin| complaint.contains(begin)) && complaint.contains("hook")
@@ -124,6 +138,13 @@ mod tests {
         assert!(is_hooks("INSTALLATION FAILED: failed pre-install: 1 error occurred"));
         assert!(is_hooks("UPGRADE FAILED: pre-upgrade hooks failed: resource not ready"));
         assert!(!is_hooks("INSTALLATION FAILED: values don't meet the specifications of the schema"));
+        assert!(has_not_begun(
+            "UPGRADE FAILED: values don't meet the specifications of the schema(s) in the following"
+        ));
+        assert!(!has_not_begun("UPGRADE FAILED: cannot patch \"web\" with kind Service"));
+        assert!(is_late(
+            "INSTALLATION FAILED: failed pre-install: 1 error occurred: timed out waiting for the condition"
+        ));
         assert!(lacks_dependencies("found in Chart.yaml, but missing in charts/ directory: redis"));
     }
 }

@@ -7,8 +7,8 @@
 //!                        install ▶ upgrade ▶ uninstall
 //! ```
 //! Both sides have a control plane of their own, and the same names. After each phase every object that came, changed or
-//! went is compared, field by field. What may differ is a table in docs/fidelity.md, which the program reads; there is no
-//! other list. The proof never repairs or retries a side: what it sees once settled is what it compares.
+//! went is compared, field by field, and the order in which hooks ran. What may differ is a table in docs/fidelity.md, which the
+//! program reads. What is of the cluster and never of a chart is left aside in [`snapshot`] and [`normal`]. The proof never repairs or retries a side: what it sees once settled is what it compares.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -20,6 +20,8 @@
 //! | [`snapshot`] | everything in an API server, once it has settled |
 //! | [`normal`] | objects without what a cluster draws by itself |
 //! | [`record`] | release records, decoded |
+//! | [`runs`] | the hooks that ran, in their order |
+//! | [`rendered`] | what the chart had in each revision |
 //! | [`random`] | what a chart draws anew in each render |
 //! | [`object`] | names, paths, and where two values differ |
 //! | [`allowed`] | the tables of docs/fidelity.md |
@@ -40,7 +42,9 @@ pub mod plane;
 pub mod prove;
 pub mod random;
 pub mod record;
+pub mod rendered;
 pub mod report;
+pub mod runs;
 pub mod snapshot;
 pub mod table;
 

@@ -41,7 +41,7 @@ pub fn normal(raw: &[Value], random: &Random) -> Result<Objects> {
 fn drawn_by_the_chart(raw: &[Value], records: &[(Id, Value)], random: &Random) -> Vec<(String, String)> {
     let live = raw.iter().map(|object| (text(object, "/kind").to_owned(), text(object, "/metadata/name").to_owned()));
     let recorded = records.iter().flat_map(|(_, record)| record["manifest"].as_object().into_iter().flatten());
-    let recorded = recorded.filter_map(|(key, _)| key.split_once(' ')).map(|(kind, name)| (kind.into(), name.into()));
+    let recorded = recorded.filter_map(|(key, _)| Id::parse(key)).map(|id| (id.kind, id.name));
     let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (kind, name) in live.chain(recorded) {
         let Some(begin) = random.name_of(&kind, &name) else { continue };

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 /// The kind of a release record once it is decoded. No API server has it.
 pub const RECORD: &str = "Record";
+/// The kind of the order in which hooks ran. No API server has it either.
+pub const HOOKS: &str = "Hooks";
 
 /// What an object is called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,9 +36,34 @@ impl Id {
         }
     }
 
-    /// Without namespace and group, as rendered objects often are.
-    pub fn short(&self) -> String {
-        format!("{} {}", self.kind, self.name)
+    /// Of a rendered object: where it names no namespace, it is in that of the release. So is one that has none; [`find`] knows.
+    pub fn rendered(object: &Value, namespace: &str) -> Self {
+        let id = Id::of(object);
+        Id { namespace: id.namespace.clone().or_else(|| Some(namespace.to_owned())), ..id }
+    }
+
+    /// All of it as one text, which [`Id::parse`] reads.
+    pub fn key(&self) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        let namespace = self.namespace.iter().map(|namespace| format!("{namespace}/")).collect::<String>();
+        format!("{}{dot}{} {namespace}{}", self.kind, self.group, self.name)
+    }
+
+    pub fn parse(key: &str) -> Option<Self> {
+        let (kind, name) = key.split_once(' ')?;
+        let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
+        let (namespace, name) = name.split_once('/').map_or((None, name), |(namespace, name)| (Some(namespace), name));
+        let namespace = namespace.map(str::to_owned);
+        Some(Id { kind: kind.into(), group: group.into(), namespace, name: name.into() })
+    }
+}
+
+/// What belongs to an object of an API server in a map by rendered names. One without a namespace may have been rendered in any.
+pub fn find<'a, T>(rendered: &'a BTreeMap<Id, T>, id: &Id) -> Option<&'a T> {
+    let anywhere = |it: &Id| (&it.kind, &it.group, &it.name) == (&id.kind, &id.group, &id.name);
+    match id.namespace {
+        Some(_) => rendered.get(id),
+        None => rendered.iter().find(|(it, _)| anywhere(it)).map(|(_, found)| found),
     }
 }
 
@@ -115,10 +142,12 @@ fn walk<'a>(left: Option<&'a Value>, right: Option<&'a Value>, path: &mut Path, 
     }
 }
 
-/// JSON has one sort of numbers.
+/// JSON has one sort of numbers; integers are compared to the last digit.
 fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
+        (Value::Number(left), Value::Number(right)) => {
+            left == right || (left.is_f64() || right.is_f64()) && left.as_f64() == right.as_f64()
+        }
         _ => left == right,
     }
 }
@@ -138,6 +167,23 @@ mod tests {
         assert_eq!(paths(json!({}), json!({"labels": {"a/b": "x", "c": "y"}})), ["/labels/a~1b", "/labels/c"]);
         assert_eq!(paths(json!({"a": {}}), json!({})), ["/a"]);
         assert!(paths(json!({"a": 1e6}), json!({"a": 1_000_000})).is_empty());
+    }
+
+    #[test]
+    fn integers_are_compared_to_the_last_digit() {
+        assert_eq!(paths(json!(9_007_199_254_740_992_u64), json!(9_007_199_254_740_993_u64)), [""]);
+    }
+
+    #[test]
+    fn a_key_tells_groups_and_namespaces_apart() {
+        let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
+        let id = Id::rendered(&object, "shop");
+        assert_eq!(id.key(), "Deployment.apps shop/web");
+        assert_eq!(Id::parse(&id.key()), Some(id.clone()));
+        let rendered = BTreeMap::from([(id.clone(), 1)]);
+        assert_eq!(find(&rendered, &id), Some(&1));
+        assert_eq!(find(&rendered, &Id { namespace: Some("other".into()), ..id.clone() }), None);
+        assert_eq!(find(&rendered, &Id { namespace: None, ..id }), Some(&1), "it is not in a namespace");
     }
 
     #[test]

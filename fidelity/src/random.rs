@@ -8,39 +8,43 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::object::{Path, unequal};
+use crate::object::{Id, Path, find, unequal};
 use crate::record::objects;
 
 /// The fields of a chart's objects that differ from render to render.
 #[derive(Debug, Default)]
 pub struct Random {
-    /// By `Kind name`.
-    fields: BTreeMap<String, Vec<Path>>,
+    /// By rendered names.
+    fields: BTreeMap<Id, Vec<Path>>,
     /// Objects whose names differ: the kind, and how all their names begin.
     names: Vec<(String, String)>,
 }
 
 impl Random {
-    /// Adds what two renders of the same input tell.
-    pub fn learn(&mut self, first: &str, second: &str) {
-        let (first, second) = (objects(first), objects(second));
-        let find = |all: &[(String, Value)], key: &str| all.iter().find(|it| it.0 == key).map(|it| it.1.clone());
-        for (key, object) in &first {
-            let Some(other) = find(&second, key) else { continue };
+    /// Adds what two renders of the same input tell. `namespace` is that of the release.
+    pub fn learn(&mut self, first: &str, second: &str, namespace: &str) {
+        let (first, second) = (objects(first, namespace), objects(second, namespace));
+        let find = |all: &[(Id, Value)], id: &Id| all.iter().find(|it| it.0 == *id).map(|it| it.1.clone());
+        for (id, object) in &first {
+            let Some(other) = find(&second, id) else { continue };
             for found in unequal(Some(object), Some(&other)) {
-                self.fields.entry(key.clone()).or_default().push(as_stored(found.path));
+                self.fields.entry(id.clone()).or_default().push(as_stored(found.path));
             }
         }
-        let only = |here: &[(String, Value)], there: &[(String, Value)]| -> Vec<String> {
-            here.iter().map(|it| &it.0).filter(|key| find(there, key).is_none()).cloned().collect()
+        let only = |here: &[(Id, Value)], there: &[(Id, Value)]| -> Vec<Id> {
+            here.iter().map(|it| &it.0).filter(|id| find(there, id).is_none()).cloned().collect()
         };
         for (one, other) in only(&first, &second).iter().zip(only(&second, &first)) {
-            let common: String = one.chars().zip(other.chars()).take_while(|(a, b)| a == b).map(|it| it.0).collect();
-            let Some((kind, name)) = common.split_once(' ').filter(|it| !it.1.is_empty()) else { continue };
-            let (one, other) = (find(&first, one), find(&second, &other));
-            let fields = unequal(one.as_ref(), other.as_ref()).into_iter().map(|found| as_stored(found.path));
-            self.fields.entry(format!("{common}{DRAWN}")).or_default().extend(fields);
-            self.names.push((kind.to_owned(), name.to_owned()));
+            let common = one.name.chars().zip(other.name.chars()).take_while(|(a, b)| a == b);
+            let common: String = common.map(|it| it.0).collect();
+            let drawn = |id: &Id| Id { name: format!("{common}{DRAWN}"), ..id.clone() };
+            if common.is_empty() || drawn(one) != drawn(&other) {
+                continue;
+            }
+            let (first, second) = (find(&first, one), find(&second, &other));
+            let fields = unequal(first.as_ref(), second.as_ref()).into_iter().map(|found| as_stored(found.path));
+            self.fields.entry(drawn(one)).or_default().extend(fields);
+            self.names.push((one.kind.clone(), common));
         }
     }
 
@@ -56,12 +60,12 @@ impl Random {
 
     /// Whether a field of an object is drawn anew. `root` is the object of the chart that the object was made from, by
     /// controllers of the cluster, or the object itself.
-    pub fn has(&self, root: &str, path: &[String]) -> bool {
-        let root = match root.rsplit_once(DRAWN) {
+    pub fn has(&self, root: &Id, path: &[String]) -> bool {
+        let name = match root.name.rsplit_once(DRAWN) {
             Some((begin, _)) => format!("{begin}{DRAWN}"),
-            None => root.to_owned(),
+            None => root.name.clone(),
         };
-        self.fields.get(&root).into_iter().flatten().any(|field| {
+        find(&self.fields, &Id { name, ..root.clone() }).into_iter().flatten().any(|field| {
             let of_a_pod = in_template(field).is_some_and(|inner| path.starts_with(inner));
             let of_a_revision = path.first().is_some_and(|first| first == "data") && path[1..].starts_with(field);
             path.starts_with(field) || of_a_pod || of_a_revision
@@ -151,20 +155,21 @@ mod tests {
     #[test]
     fn two_renders_tell_what_is_random() {
         let mut random = Random::default();
-        random.learn(&render("abc", "x1"), &render("def", "y2"));
-        assert!(random.has("Secret web", &segments("/data/password")));
-        assert!(!random.has("Secret web", &segments("/data/user")));
-        assert!(random.has("Deployment web", &segments("/spec/template/metadata/annotations/sum")));
-        assert!(random.has("Deployment web", &segments("/metadata/annotations/sum")), "of its pods");
+        random.learn(&render("abc", "x1"), &render("def", "y2"), "n");
+        let id = |key: &str| Id::parse(key).unwrap();
+        assert!(random.has(&id("Secret n/web"), &segments("/data/password")));
+        assert!(!random.has(&id("Secret n/web"), &segments("/data/user")));
+        assert!(random.has(&id("Deployment n/web"), &segments("/spec/template/metadata/annotations/sum")));
+        assert!(random.has(&id("Deployment n/web"), &segments("/metadata/annotations/sum")), "of its pods");
         assert!(
-            random.has("Deployment web", &segments("/data/spec/template/metadata/annotations/sum")),
+            random.has(&id("Deployment n/web"), &segments("/data/spec/template/metadata/annotations/sum")),
             "of a revision"
         );
-        assert!(!random.has("Deployment web", &segments("/spec/replicas")));
+        assert!(!random.has(&id("Deployment n/web"), &segments("/spec/replicas")));
         assert_eq!(random.name_of("Job", "job-zz"), Some("job-"));
-        assert!(random.has("Job job-#1", &segments("/metadata/name")));
+        assert!(random.has(&id("Job n/job-#1"), &segments("/metadata/name")));
         let mut none = Random::default();
-        none.learn(&render("abc", "x"), &render("abc", "x"));
+        none.learn(&render("abc", "x"), &render("abc", "x"), "n");
         assert!(none.is_empty());
     }
 

@@ -1,6 +1,6 @@
 //! Helm's release records, decoded so that they can be compared like objects. Pure.
 //!
-//! What a chart is made of (templates, files, default values) is left aside: it is Helm's copy of its input.
+//! The templates and files of a chart are left aside: they are Helm's copy of its input.
 
 use std::io::Read;
 
@@ -45,15 +45,16 @@ fn read(secret: &Value) -> Result<Value> {
 
 /// What is worth comparing in a release.
 fn comparable(release: &Value) -> Value {
-    let manifest = release["manifest"].as_str().unwrap_or_default();
-    let hooks = release["hooks"].as_array().into_iter().flatten();
-    let hooks: Map<String, Value> = hooks.map(|hook| (key_of(hook), hook_of(hook))).collect();
+    let namespace = release["namespace"].as_str().unwrap_or_default();
+    let manifest = objects(release["manifest"].as_str().unwrap_or_default(), namespace);
     let mut record = json!({
         "chart": release["chart"]["metadata"],
         "config": release["config"],
-        "hooks": hooks,
-        "manifest": objects(manifest).into_iter().collect::<Map<_, _>>(),
-        "order": objects(manifest).into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
+        // A chart without values.yaml has none, or an empty map, depending on who reads it.
+        "defaults": release["chart"]["values"].as_object().cloned().unwrap_or_default(),
+        "hooks": hooks(release, namespace),
+        "order": manifest.iter().map(|(id, _)| id.key()).collect::<Vec<_>>(),
+        "manifest": by_key(manifest),
     });
     for field in ["name", "namespace", "version", "apply_method"].into_iter().filter(|field| !release[field].is_null())
     {
@@ -65,12 +66,24 @@ fn comparable(release: &Value) -> Value {
     record
 }
 
-fn key_of(hook: &Value) -> String {
-    let text = |field: &str| hook[field].as_str().unwrap_or_default();
-    format!("{} {}", text("kind"), text("name"))
+/// Hooks by their objects. Where two have the same ones, the second has a number.
+fn hooks(release: &Value, namespace: &str) -> Map<String, Value> {
+    let mut found = Map::new();
+    for hook in release["hooks"].as_array().into_iter().flatten() {
+        let objects = objects(hook["manifest"].as_str().unwrap_or_default(), namespace);
+        let key = objects.iter().map(|(id, _)| id.key()).collect::<Vec<_>>().join(", ");
+        let same = found.keys().filter(|known| known.split(" no. ").next() == Some(&key)).count();
+        let key = if same == 0 { key } else { format!("{key} no. {}", same + 1) };
+        found.insert(key, hook_of(hook, objects));
+    }
+    found
 }
 
-fn hook_of(hook: &Value) -> Value {
+fn by_key(objects: Vec<(Id, Value)>) -> Map<String, Value> {
+    objects.into_iter().map(|(id, object)| (id.key(), object)).collect()
+}
+
+fn hook_of(hook: &Value, objects: Vec<(Id, Value)>) -> Value {
     let mut kept = json!({"last_run": {"phase": hook["last_run"]["phase"]}});
     for field in ["path", "weight", "events", "delete_policies", "output_log_policies"] {
         kept[field] = match (field, &hook[field]) {
@@ -80,22 +93,25 @@ fn hook_of(hook: &Value) -> Value {
             (_, value) => value.clone(),
         };
     }
-    let manifest = objects(hook["manifest"].as_str().unwrap_or_default());
-    kept["manifest"] = manifest.into_iter().map(|(_, object)| object).next().unwrap_or_default();
+    kept["manifest"] = by_key(objects).into();
     kept
 }
 
-/// The objects of a manifest, each with `Kind name`. A document that a reader of YAML refuses is kept as its text.
-pub fn objects(manifest: &str) -> Vec<(String, Value)> {
-    let mut found: Vec<(String, Value)> = vec![];
+/// The objects of a manifest. A document that a reader of YAML refuses is kept as its text.
+pub fn objects(manifest: &str, namespace: &str) -> Vec<(Id, Value)> {
+    let mut found: Vec<(Id, Value)> = vec![];
     for text in documents(manifest) {
         let read = serde_yaml::Deserializer::from_str(&text).next().map(Value::deserialize);
         match read {
             Some(Ok(Value::Null)) | None => {}
             Some(Ok(object)) if object["kind"].is_string() => {
-                found.extend(items(object).into_iter().map(|object| (Id::of(&object).short(), object)));
+                found.extend(items(object).into_iter().map(|object| (Id::rendered(&object, namespace), object)));
             }
-            _ => found.push((format!("text {}", found.len()), json!(text))),
+            _ => {
+                let number = found.len().to_string();
+                let id = Id { kind: "text".into(), group: String::new(), namespace: None, name: number };
+                found.push((id, json!(text)));
+            }
         }
     }
     found
@@ -145,15 +161,15 @@ mod tests {
         let manifest = "---\n# Source: a/b.yaml\nkind: Service\nmetadata:\n  name: web\n---\n# nothing\n---\nkind: [\n";
         let hook = json!({"name": "job", "kind": "Job", "events": ["pre-install"], "weight": 3,
             "last_run": {"phase": "Succeeded", "started_at": "x"}, "manifest": "kind: Job\nmetadata: {name: job}"});
-        let release = json!({"name": "web", "version": 2, "info": {"status": "deployed"}, "manifest": manifest,
+        let release = json!({"name": "web", "namespace": "shop", "version": 2, "info": {"status": "deployed"}, "manifest": manifest,
             "chart": {"metadata": {"name": "web"}, "templates": [1]}, "hooks": [hook]});
         let (id, record) = decode(&secret(&release)).unwrap().unwrap();
         assert_eq!(id.to_string(), "Record shop/web.v2");
-        assert_eq!(record["manifest"]["Service web"]["metadata"]["name"], "web");
-        assert_eq!(record["order"], json!(["Service web", "text 1"]));
+        assert_eq!(record["manifest"]["Service shop/web"]["metadata"]["name"], "web");
+        assert_eq!(record["order"], json!(["Service shop/web", "text 1"]));
         assert_eq!(record["chart"], json!({"name": "web"}));
-        assert_eq!(record["hooks"]["Job job"]["last_run"], json!({"phase": "Succeeded"}));
-        assert_eq!(record["hooks"]["Job job"]["delete_policies"], json!(["before-hook-creation"]));
+        assert_eq!(record["hooks"]["Job shop/job"]["last_run"], json!({"phase": "Succeeded"}));
+        assert_eq!(record["hooks"]["Job shop/job"]["delete_policies"], json!(["before-hook-creation"]));
         assert_eq!(record["labels"]["status"], "deployed");
     }
 
@@ -161,8 +177,21 @@ mod tests {
     fn lists_are_their_items() {
         let text = "kind: List\nitems:\n- kind: Service\n  metadata: {name: a}\n---\nkind: List\nitems: []\n---\n\
             apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: b}\n";
-        let names: Vec<String> = objects(text).into_iter().map(|(key, _)| key).collect();
-        assert_eq!(names, ["Service a", "ConfigMap b"]);
+        let names: Vec<String> = objects(text, "n").into_iter().map(|(id, _)| id.key()).collect();
+        assert_eq!(names, ["Service n/a", "ConfigMap n/b"]);
+    }
+
+    #[test]
+    fn objects_of_one_name_do_not_hide_each_other() {
+        let text = "kind: A\nmetadata: {name: a}\n---\nkind: A\nmetadata: {name: a, namespace: other}\n---\n\
+            apiVersion: x.io/v1\nkind: A\nmetadata: {name: a}\n";
+        assert_eq!(by_key(objects(text, "n")).len(), 3);
+        let hook = |text: &str| json!({"manifest": text});
+        let list = "kind: List\nitems: [{kind: Job, metadata: {name: a}}, {kind: Job, metadata: {name: b}}]";
+        let release = json!({"hooks": [hook(list), hook("kind: Job\nmetadata: {name: a}"), hook("kind: Job\nmetadata: {name: a}")]});
+        let hooks = hooks(&release, "n");
+        assert_eq!(hooks.keys().collect::<Vec<_>>(), ["Job n/a", "Job n/a no. 2", "Job n/a, Job n/b"]);
+        assert_eq!(hooks["Job n/a, Job n/b"]["manifest"].as_object().unwrap().len(), 2);
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct PhaseReport {
     /// Why helm did not do it.
     pub helm_refuses: Option<String>,
     pub chartwright_refuses: Option<String>,
+    /// Whether the case says that both sides do what they did, where they did the same.
+    pub is_expected: bool,
     pub compared: Compared,
     pub seconds: f64,
 }
@@ -70,9 +72,13 @@ impl Difference {
 }
 
 impl PhaseReport {
-    /// What both sides did alike: do it, or refuse it.
+    /// What both sides did alike, and as the case says: do it, or refuse it.
     pub fn agrees(&self) -> bool {
-        self.helm_refuses.is_some() == self.chartwright_refuses.is_some()
+        self.helm_refuses.is_some() == self.chartwright_refuses.is_some() && self.is_expected
+    }
+
+    pub fn both_refuse(&self) -> bool {
+        self.helm_refuses.is_some() && self.chartwright_refuses.is_some()
     }
 
     pub fn is_equal(&self) -> bool {
@@ -83,6 +89,11 @@ impl PhaseReport {
 impl Report {
     pub fn is_equal(&self) -> bool {
         self.error.is_none() && self.phases.iter().all(PhaseReport::is_equal)
+    }
+
+    /// The phase that neither side did.
+    pub fn refused(&self) -> Option<Phase> {
+        self.phases.iter().find(|phase| phase.both_refuse()).map(|phase| phase.phase)
     }
 
     pub fn differences(&self) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Client;
 use kube::Resource;
@@ -41,7 +41,7 @@ pub struct Ground {
 /// An API server at rest.
 pub struct Settled {
     pub raw: Vec<Value>,
-    /// What had not come to rest when waiting ended.
+    /// What is not as it should be, though nothing moves any more.
     pub restless: Option<String>,
 }
 
@@ -167,7 +167,7 @@ fn is_furniture(object: &Value) -> bool {
 /// Waits until nothing moves any more.
 ///
 /// # Errors
-/// The API server does not answer.
+/// The API server does not answer, or something moves for too long.
 pub async fn settle(client: &Client, ground: &Ground) -> Result<Settled> {
     let started = Instant::now();
     let mut calm_since = Instant::now();
@@ -183,8 +183,11 @@ pub async fn settle(client: &Client, ground: &Ground) -> Result<Settled> {
         if is_same && restless.is_none() {
             return Ok(Settled { raw, restless: None });
         }
-        if (is_same && calm_since.elapsed() > CALM) || started.elapsed() > PATIENCE {
+        if is_same && calm_since.elapsed() > CALM {
             return Ok(Settled { raw, restless });
+        }
+        if started.elapsed() > PATIENCE {
+            bail!("it does not settle: {} moves", restless.unwrap_or_else(|| "something".to_owned()));
         }
         tokio::time::sleep(PAUSE).await;
     }

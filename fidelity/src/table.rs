@@ -34,6 +34,9 @@ pub fn print(report: &Report) -> String {
         text += &format!("\nnote: {note}\n");
     }
     for phase in report.phases.iter().filter(|phase| phase.helm_refuses.is_some() || !phase.agrees()) {
+        if !phase.is_expected {
+            text += &format!("\n{}: the case declares something else\n", phase.phase.name());
+        }
         let say = |who: &str, reason: &Option<String>| match reason {
             Some(reason) => format!("\n{}: {who} refuses: {}\n", phase.phase.name(), reason.trim()),
             None => format!("\n{}: {who} does it\n", phase.phase.name()),
@@ -74,10 +77,14 @@ impl Summary {
     }
 }
 
-/// All of those that are not equal.
+/// All of those that are not equal, and the notes of the others.
 pub fn details(reports: &[Report]) -> String {
     let unequal = reports.iter().filter(|report| !report.is_equal());
-    unequal.map(|report| format!("\n{}: {}", report.case, print(report))).collect()
+    let noted = reports.iter().filter(|report| report.is_equal()).flat_map(|report| {
+        let (case, helm) = (&report.case, report.helm.name());
+        report.notes.iter().map(move |note| format!("\nnote: {case}, helm {helm}: {note}\n"))
+    });
+    unequal.map(|report| format!("\n{}: {}", report.case, print(report))).chain(noted).collect()
 }
 
 fn outcome(phase: &PhaseReport) -> String {
@@ -94,7 +101,11 @@ fn outcome(phase: &PhaseReport) -> String {
 
 fn short_verdict(report: &Report) -> String {
     match report.differences() {
-        0 => "equal".to_owned(),
+        0 => match (report.refused(), report.notes.len()) {
+            (Some(_), _) => "both refuse".to_owned(),
+            (None, 0) => "equal".to_owned(),
+            (None, _) => "equal, a note".to_owned(),
+        },
         1 => "1 difference".to_owned(),
         count => format!("{count} differences"),
     }
@@ -103,7 +114,10 @@ fn short_verdict(report: &Report) -> String {
 fn verdict(report: &Report) -> String {
     match (&report.error, report.differences()) {
         (Some(error), _) => format!("error: {error}"),
-        (None, 0) => format!("no difference, {:.1} s", report.seconds),
+        (None, 0) => match report.refused() {
+            Some(phase) => format!("both refuse the {}, {:.1} s", phase.name(), report.seconds),
+            None => format!("no difference, {:.1} s", report.seconds),
+        },
         (None, _) => format!("{}, {:.1} s", short_verdict(report), report.seconds),
     }
 }
@@ -157,6 +171,7 @@ mod tests {
             phase: Phase::Install,
             helm_refuses: None,
             chartwright_refuses: ours,
+            is_expected: true,
             compared,
             seconds: 1.0,
         };
@@ -196,6 +211,26 @@ mod tests {
         assert!(text.contains("Service a/web  install  /spec/type  \"ClusterIP\"  -\n"), "{text}");
         assert!(Summary::of(["web"].into_iter()).row(&report).contains("1 differ"));
         assert!(details(&[report]).starts_with("\nweb: web 0.1.0, helm 4\n"));
+    }
+
+    #[test]
+    fn a_refusal_of_both_sides_is_said_and_has_to_be_declared() {
+        let mut report = report(vec![], Some("InvalidValues: no".into()));
+        report.phases[0].helm_refuses = Some("no".into());
+        assert!(report.is_equal());
+        assert!(Summary::of(["web"].into_iter()).row(&report).contains(" both refuse      "));
+        assert!(print(&report).ends_with("\nboth refuse the install, 1.5 s\n"));
+        report.phases[0].is_expected = false;
+        assert!(!report.is_equal() && report.differences() == 1);
+        assert!(print(&report).contains("the case declares something else"));
+    }
+
+    #[test]
+    fn a_note_is_not_hidden() {
+        let mut report = report(vec![], None);
+        report.notes.push("install: Pod a/web did not come to rest".into());
+        assert!(Summary::of(["web"].into_iter()).row(&report).contains("equal, a note"));
+        assert!(details(&[report]).contains("note: web, helm 4: install: Pod a/web"));
     }
 
     #[test]
