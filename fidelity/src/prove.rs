@@ -121,9 +121,10 @@ struct UnderWay {
 
 impl Proof<'_> {
     async fn phases(&mut self, inputs: &Inputs, ours: &Inputs) -> Result<()> {
-        // The first renders, long before the second ones, so that also seconds tell them apart.
+        // The first renders, a while before the second ones, so that also seconds tell them apart.
         let before = self.cluster().await?;
         let first = self.renders(inputs, &before).await?;
+        let mut rendered_at = Instant::now();
         let begun = self.begin(Phase::Install).await?;
         let outcomes = tokio::try_join!(self.helm.install(&inputs.install), self.ours.install(&ours.install))?;
         let is_installed = outcomes == (Outcome::Done, Outcome::Done);
@@ -133,10 +134,11 @@ impl Proof<'_> {
             // The install brought kinds, and the chart may ask for them. What that changes is not random.
             false => {
                 let first = self.renders(inputs, &after).await?;
-                tokio::time::sleep(A_TICK).await;
+                rendered_at = Instant::now();
                 first
             }
         };
+        tokio::time::sleep_until((rendered_at + A_TICK).into()).await;
         self.learn(first, self.renders(inputs, &after).await?);
         let installed = self.compare(begun, outcomes).await?;
         if is_installed {
