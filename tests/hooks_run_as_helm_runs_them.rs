@@ -49,6 +49,15 @@ pub fn colour(colour: &str) -> Value {
     json!({"colour": colour})
 }
 
+/// Has pods that hang end after all.
+pub async fn let_pods_end(project: &Project) {
+    let pods = project.objects("v1", "Pod", Some(&project.namespace));
+    for pod in pods.list(&Default::default()).await.unwrap() {
+        let patch = json!({"metadata": {"labels": {"lab.chartwright.dev/behaviour": null}}});
+        pods.patch(&pod.name_any(), &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
+    }
+}
+
 pub async fn colour_of(project: &Project, name: &str) -> Option<String> {
     let config = project.get("v1", "ConfigMap", name).await?;
     config.data["data"]["colour"].as_str().map(str::to_owned)
@@ -171,12 +180,7 @@ async fn what_is_newer_waits_for_a_hook_that_runs_and_goes_ahead_of_the_next() {
             ready["message"].as_str()?.contains("what is newer follows when it has ended").then_some(())
         })
         .await;
-    // The hook ends at last.
-    let pods = project.objects("v1", "Pod", Some(&project.namespace));
-    for pod in pods.list(&Default::default()).await.unwrap() {
-        let patch = json!({"metadata": {"labels": {"lab.chartwright.dev/behaviour": null}}});
-        pods.patch(&pod.name_any(), &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
-    }
+    let_pods_end(&project).await;
     until("the newest spec is there", async || {
         (colour_of(&project, "web").await.as_deref() == Some("green")).then_some(())
     })

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::{colour, colour_of, hook, project};
+use super::{colour, colour_of, hook, let_pods_end, project};
 use crate::harness::jobs::Jobs;
-use crate::harness::until;
+use crate::harness::{until, until_within};
 
 /// Installs, upgrades and deletes `rounds` custom resources, and kills the operator once at a random moment of each step.
 async fn kill_at_random(rounds: u32) {
@@ -89,4 +89,20 @@ async fn a_hook_runs_once_though_the_operator_is_killed() {
 #[ignore = "takes minutes; make hooks-proof runs it"]
 async fn hooks_run_once_though_the_operator_is_killed_twenty_times_per_event() {
     kill_at_random(20).await;
+}
+
+#[tokio::test]
+async fn an_operator_that_starts_while_a_hook_runs_sees_its_end_at_once() {
+    let project = project(&[hook("slow", "pre-install", "", "hang")]).await;
+    let operator = project.run();
+    project.apply("web", colour("blue")).await;
+    project.not_ready("web", "RunningHooks").await;
+    drop(operator);
+    let operator = project.run();
+    until("it watches", async || operator.log().contains("watching").then_some(())).await;
+    let_pods_end(&project).await;
+    until_within(Duration::from_secs(15), "it is deployed", async || {
+        (colour_of(&project, "web").await.as_deref() == Some("blue")).then_some(())
+    })
+    .await;
 }

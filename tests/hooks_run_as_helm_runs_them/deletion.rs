@@ -4,9 +4,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, PropagationPolicy};
-use serde_json::json;
 
-use super::{colour, hook, project};
+use super::{colour, hook, let_pods_end, project};
 use crate::harness::jobs::Jobs;
 use crate::harness::until;
 
@@ -40,11 +39,7 @@ async fn foreground_deletion_does_not_overtake_them() {
     let told = project.not_ready("web", "Uninstalling").await;
     assert!(told["message"].as_str().unwrap().contains("Waiting for the pre-delete hook Job"), "{told}");
     assert!(project.get("v1", "ConfigMap", "web").await.is_some(), "it is there until the hook has ended");
-    let pods = project.objects("v1", "Pod", Some(&project.namespace));
-    for pod in pods.list(&Default::default()).await.unwrap() {
-        let patch = json!({"metadata": {"labels": {"lab.chartwright.dev/behaviour": null}}});
-        pods.patch(&pod.name_any(), &Default::default(), &kube::api::Patch::Merge(patch)).await.unwrap();
-    }
+    let_pods_end(&project).await;
     project.gone("web").await;
     assert!(project.get("v1", "ConfigMap", "web").await.is_none());
 }

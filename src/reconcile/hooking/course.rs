@@ -130,14 +130,15 @@ impl HookCourse<'_> {
     /// Looks at a hook, and makes its objects if they are not there. Absent means that they cannot be made yet.
     async fn advance(&self, runner: &Runner<'_>, mark: &Mark, run: &str) -> Result<Look, HookError> {
         let hook = self.hook(mark);
-        match runner.look(hook, run).await? {
-            Look::Absent if self.is_wanted => {}
-            look => return Ok(look),
-        }
+        // Before anything is looked at, so that no end is missed; after a restart nobody watches yet.
         if self.subject.context.watch.watch_dependents {
             let objects = runner.objects(hook, run)?;
             let waited_for = objects.iter().filter(|planned| hooks::is_waited_for(planned.object.kind()));
             self.subject.context.children.watch(waited_for.map(|planned| &planned.kind));
+        }
+        match runner.look(hook, run).await? {
+            Look::Absent if self.is_wanted => {}
+            look => return Ok(look),
         }
         match runner.begin(hook, run).await? {
             Begun::Later(_) => Ok(Look::Absent),
