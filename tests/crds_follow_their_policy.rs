@@ -1,5 +1,6 @@
 //! The contents of crds/: created, changed or not touched, as the watch says; and never deleted.
 
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject};
 use serde_json::{Value, json};
@@ -231,13 +232,21 @@ async fn a_crd_among_the_templates_may_change_and_be_used_at_once() {
 async fn a_crd_that_went_comes_back_whatever_may_be_changed() {
     for policy in ["crds: Create", "crds: CreateReplace"] {
         let project = project(policy).await;
+        let begun = Timestamp::now();
         let _operator = project.run();
         project.apply("car", json!({})).await;
         project.deployed("car").await;
+        until("its objects are watched", async || {
+            let calls = project.calls_since(begun);
+            calls.iter().any(|call| call.starts_with("watch ") && call.contains("/parts")).then_some(())
+        })
+        .await;
         project.objects(CRD.0, CRD.1, None).delete(&name(&project), &DeleteParams::default()).await.unwrap();
         until("the Part is there again", async || {
             live_crd(&project).await.filter(|crd| crd.metadata.deletion_timestamp.is_none())?;
-            live_part(&project, "v1").await
+            // For a moment the API server does not know the kind.
+            let parts = project.objects(&format!("{}/v1", group(&project)), "Part", Some(&project.namespace));
+            parts.get("wheel").await.ok()
         })
         .await;
     }
