@@ -3,32 +3,40 @@
 #   docker build -t <image> .                   compiles both binaries
 #   docker build -t <image> --target ready .    takes them from dist/ and pulls nothing
 #
-# The second way needs, for the image's platform and statically linked:
+# Without watches.yaml and charts it is what the images of other projects are built on, see `chartwright init`:
+#
+#   docker build -t <image> --target operator .
+#   docker build -t <image> --target base .     takes the binaries from dist/ and pulls nothing
+#
+# dist/ holds, for the image's platform and statically linked:
 #   dist/chartwright, dist/helm    executable
 #   dist/root/tmp                  an empty directory: mkdir -p dist/root/tmp && chmod 1777 dist/root/tmp
 #
-# It is a stage before the compilers, not a build argument that picks a stage: some builders work through every stage up
+# They are stages before the compilers, not a build argument that picks a stage: some builders work through every stage up
 # to the target, others lose their way in a FROM with a variable. Plain syntax throughout, so that docker with and without
 # BuildKit, podman and buildah can build it.
 
-# What both ways share.
-FROM scratch AS project
+# What all of them share.
+FROM scratch AS plain
 ENV HOME=/opt/helm \
     PATH=/usr/local/bin
 WORKDIR /opt/helm
-COPY watches.yaml ./
-COPY helm-charts ./helm-charts
 # A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
-ENTRYPOINT ["/usr/local/bin/chartwright"]
-CMD ["run"]
+# As in operator-sdk's image: a manifest's args are flags of run, and of one that is given twice the last counts.
+ENTRYPOINT ["/usr/local/bin/chartwright", "run", "--watches-file=./watches.yaml"]
 
-# The image from ready binaries.
-FROM project AS ready
+# From ready binaries: what others build on.
+FROM plain AS base
 # /tmp must be there and open to any user, for deployments that mount no volume on it. An empty image cannot run mkdir or
 # chmod, and COPY keeps the mode of what is inside a directory, not of the directory itself: hence dist/root around it.
 COPY dist/root /
 COPY dist/chartwright dist/helm /usr/local/bin/
+
+# From ready binaries: this project's image.
+FROM base AS ready
+COPY watches.yaml ./
+COPY helm-charts ./helm-charts
 
 # The operator. Alpine's Rust links statically.
 FROM rust:1.95-alpine AS chartwright
@@ -40,6 +48,8 @@ COPY lab/Cargo.toml ./lab/Cargo.toml
 COPY lab/src ./lab/src
 COPY bench/Cargo.toml ./bench/Cargo.toml
 COPY bench/src ./bench/src
+COPY fidelity/Cargo.toml ./fidelity/Cargo.toml
+COPY fidelity/src ./fidelity/src
 COPY tests ./tests
 RUN cargo build --release --locked --package chartwright
 
@@ -53,8 +63,13 @@ RUN version=$(go list -m -f '{{.Version}}' helm.sh/helm/v4) \
     helm.sh/helm/v4/cmd/helm \
  && mkdir -p /root-tree/tmp && chmod 1777 /root-tree/tmp
 
-# The image from compiled binaries.
-FROM project
+# From compiled binaries: what others build on.
+FROM plain AS operator
 COPY --from=helm /root-tree /
 COPY --from=chartwright /src/target/release/chartwright /usr/local/bin/
 COPY --from=helm /out/helm /usr/local/bin/
+
+# From compiled binaries: this project's image.
+FROM operator
+COPY watches.yaml ./
+COPY helm-charts ./helm-charts

@@ -11,6 +11,8 @@ STATIC_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 T ?=
 # A phase, or one of its calls, or that before or after it was done.
 CASE ?=
+# What the moments are made of at which leaders end. Without it, by the time.
+SEED ?=
 # Custom resources in the benchmark. With several, as in 1000,5000, memory is compared too.
 N ?= 1000
 # text or json.
@@ -35,7 +37,8 @@ demo: tools build ## Show the operator at work on a local control plane
 	target/debug/lab demo
 
 .PHONY: test
-test: tools ## Run all tests (one: make test T=part-of-its-name)
+test: ## Run all tests (one: make test T=part-of-its-name)
+	@lab/tools.sh tests
 	cargo build --quiet --workspace
 	target/debug/lab guard cargo test --workspace --no-fail-fast -- $(T)
 
@@ -52,6 +55,16 @@ build: ## Compile everything
 lint: ## Check formatting and lints
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --package chartwright --features otel -- -D warnings
+
+.PHONY: docs
+docs: ## Write the page of all commands and flags anew
+	cargo run --quiet -- reference > target/cli-reference.md
+	mv target/cli-reference.md docs/cli-reference.md
+
+.PHONY: deny
+deny: ## Check advisories, licences and sources of dependencies, as far as cargo-deny and its data can be had
+	@lab/deny.sh
 
 .PHONY: crash-matrix
 crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-matrix CASE=upgrade,7,after)
@@ -62,6 +75,25 @@ crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-
 hooks-proof: tools ## Kill the operator while hooks run, and have a hundred hooks hang
 	cargo build --quiet --workspace
 	target/debug/lab guard cargo test --test cluster -- --ignored --nocapture --test-threads=1 hooks
+
+.PHONY: leader-proof
+leader-proof: tools ## End the leader of two operators 20 times during 200 upgrades (again: make leader-proof SEED=n)
+	cargo build --quiet --workspace
+	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture proof_of_two_replicas
+
+.PHONY: faults-proof
+faults-proof: tools ## Make 200 releases each while the API server is slow, fails or is restarted (one: CASE=failing)
+	cargo build --quiet --workspace
+	CASE=$(CASE) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture two_hundred_installs_bear
+
+.PHONY: traces-proof
+traces-proof: tools ## Build with traces, and see that a collector gets them
+	cargo build --quiet --workspace
+	target/debug/lab guard cargo test --features otel --test cluster -- traces_reach_a_collector
+
+.PHONY: image-proof
+image-proof: dist ## Build the base image and the image of a new project with buildah, and look into them
+	@lab/image-proof.sh
 
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)
@@ -120,6 +152,10 @@ docker-build: ## Build the image IMG
 .PHONY: docker-build-ready
 docker-build-ready: dist ## Build the image IMG from binaries made here, pulling nothing
 	$(CONTAINER_TOOL) build --target ready -t $(IMG) .
+
+.PHONY: docker-build-base
+docker-build-base: dist ## Build the image IMG that the images of other projects are built on
+	$(CONTAINER_TOOL) build --target base -t $(IMG) .
 
 .PHONY: dist
 dist: tools ## Put static binaries and an empty /tmp for the image into dist/

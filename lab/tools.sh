@@ -2,11 +2,12 @@
 # Gets the tools that the demo and the tests run, and links them under their plain names in one directory.
 #
 #   lab/tools.sh         get what is missing
+#   lab/tools.sh tests   and what only the tests need: it is built from source, which takes Go
 #   lab/tools.sh path    print the directory that holds them
 #
 # Each tool is looked for in this order:
 #   1. its environment variable (LAB_HELM3, LAB_HELM4, LAB_ETCD, LAB_KUBE_APISERVER, LAB_KUBE_CONTROLLER_MANAGER,
-#      LAB_KUBE_SCHEDULER, LAB_KUBECTL, LAB_KWOK): the path of a ready binary
+#      LAB_KUBE_SCHEDULER, LAB_KUBECTL, LAB_KWOK, LAB_PROMCHECK): the path of a ready binary
 #   2. the cache, shared by all checkouts and keyed by version
 #   3. the official release, its published checksum verified. LAB_MIRROR=http://host puts a mirror in front of
 #      https://, LAB_DOWNLOAD=off skips this step
@@ -50,6 +51,10 @@ describe() {
       module=kwok package=sigs.k8s.io/kwok/cmd/kwok version=$(pinned kwok sigs.k8s.io/kwok)
       ldflags="-X sigs.k8s.io/kwok/pkg/consts.Version=${version#v}"
       url=https://github.com/kubernetes-sigs/kwok/releases/download/$version/kwok-$os-$arch sums=$url.sha256 ;;
+    promcheck)
+      # Our own few lines around Prometheus's parsers: they are part of its version, and nobody publishes it.
+      module=promcheck package=. ldflags='' url='' sums=''
+      version=$(pinned promcheck github.com/prometheus/prometheus)-$(sha256 "$here/tools/promcheck/main.go" | cut -c1-8) ;;
     *)
       module=kubernetes package=k8s.io/kubernetes/cmd/$1 version=$(pinned kubernetes k8s.io/kubernetes)
       minor=$(cut -d. -f2 <<<"$version")
@@ -118,7 +123,7 @@ obtain() {
   rm -rf "$home".tmp.*
   mkdir -p "$work"
   local log=$work/log tried=''
-  if [ "${LAB_DOWNLOAD:-on}" != off ]; then
+  if [ -n "$url" ] && [ "${LAB_DOWNLOAD:-on}" != off ]; then
     if watched "downloading" "$tool" "$log" download "$tool" "$work/$tool"; then
       finish "$tool" "$home" "$work"; say "$tool" "downloaded in $((SECONDS - start)) s"; return
     fi
@@ -131,7 +136,7 @@ obtain() {
   {
     echo "error: $tool $version cannot be had."
     echo "  tried: the cache ($home)"
-    echo "  tried: ${tried:-download: switched off by LAB_DOWNLOAD=off}"
+    echo "  tried: ${tried:-download: switched off by LAB_DOWNLOAD=off, or not published}"
     echo "  tried: a build from source: $(tail -5 "$log" | tr '\n' ' ')"
     echo "  remedy: install Go 1.26 or allow the download, or set LAB_$(tr 'a-z-' 'A-Z_' <<<"$tool") to the path of a ready binary"
   } >&2
@@ -167,10 +172,11 @@ mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 case ${1:-get} in
   path) echo "$bin" ;;
-  get)
+  get|tests)
+    [ "${1:-get}" = get ] || tools+=(promcheck)
     for tool in "${tools[@]}"; do provide "$tool"; done
     # helm 4 is the one in the image.
     ln -sfn helm4 "$bin/helm"
     echo "tools: $bin" ;;
-  *) sed -n '2,5p' "$0"; exit 2 ;;
+  *) sed -n '2,6p' "$0"; exit 2 ;;
 esac

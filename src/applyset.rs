@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::object::ObjectId;
+use crate::object::{ObjectId, is_path_segment};
 use crate::plan::Owner;
 
 /// Of all that is here.
@@ -67,7 +67,10 @@ impl Contents {
             let text = annotation(key).unwrap_or_default();
             text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
         };
-        Contents { group_kinds: list(GROUP_KINDS), namespaces: list(NAMESPACES) }
+        // Anybody can write them, and they become part of a request's path.
+        let mut namespaces = list(NAMESPACES);
+        namespaces.retain(|name| is_path_segment(name));
+        Contents { group_kinds: list(GROUP_KINDS), namespaces }
     }
 
     /// Both together: a parent is widened before objects are applied, and shrinks after pruning.

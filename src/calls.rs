@@ -33,6 +33,8 @@ const SLOTS_FOR_EDITS: usize = 8;
 #[derive(Clone)]
 pub struct Calls {
     client: Client,
+    /// In whose name objects are read and written, if it is not the operator's own.
+    account: Option<Client>,
     slots: Slots,
     edits: Slots,
     urgency: Urgency,
@@ -53,7 +55,13 @@ impl DryRun {
 
 impl Calls {
     pub fn new(client: Client) -> Self {
-        Calls { client, slots: Slots::new(SLOTS), edits: Slots::new(SLOTS_FOR_EDITS), urgency: Urgency::Edit }
+        Calls {
+            client,
+            account: None,
+            slots: Slots::new(SLOTS),
+            edits: Slots::new(SLOTS_FOR_EDITS),
+            urgency: Urgency::Edit,
+        }
     }
 
     /// The same calls in the name of something that is so urgent.
@@ -61,8 +69,34 @@ impl Calls {
         Calls { urgency, ..self.clone() }
     }
 
+    /// The pools of slots, each with how many are taken and how many wait.
+    pub fn load(&self) -> [(&'static str, (usize, usize)); 2] {
+        [("shared", self.slots.load()), ("edits", self.edits.load())]
+    }
+
+    /// The same calls, with objects read and written in the name of an account.
+    pub fn acting_as(&self, account: Client) -> Self {
+        Calls { account: Some(account), ..self.clone() }
+    }
+
+    /// The same calls in the operator's own name.
+    pub fn own(&self) -> Self {
+        Calls { account: None, ..self.clone() }
+    }
+
+    /// Whether objects are read and written in the name of an account.
+    pub fn has_account(&self) -> bool {
+        self.account.is_some()
+    }
+
+    /// The operator's own client.
     pub fn client(&self) -> Client {
         self.client.clone()
+    }
+
+    /// The client that objects are read and written with.
+    pub fn hands(&self) -> Client {
+        self.account.as_ref().unwrap_or(&self.client).clone()
     }
 
     pub async fn dry_run(&self, planned: &Planned) -> Result<DryRun, Error> {
@@ -107,7 +141,7 @@ impl Calls {
     /// What the API server says under a path, as it says it; None where there is nothing.
     pub async fn read(&self, path: &str) -> Result<Option<String>, Error> {
         let request = http::Request::get(path).body(vec![]).map_err(Error::HttpError)?;
-        absent_if_not_found(self.within(self.client.request_text(request)).await)
+        absent_if_not_found(self.within(self.hands().request_text(request)).await)
     }
 
     /// Metadata of some objects of a kind, at most so many.
@@ -189,8 +223,8 @@ impl Calls {
         K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
     {
         match namespace.filter(|_| kind.namespaced) {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &kind.resource),
-            None => Api::all_with(self.client.clone(), &kind.resource),
+            Some(namespace) => Api::namespaced_with(self.hands(), namespace, &kind.resource),
+            None => Api::all_with(self.hands(), &kind.resource),
         }
     }
 }

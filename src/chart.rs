@@ -11,22 +11,26 @@
 //! | [`notes`] | the template that prints NOTES.txt, and how to read what it prints |
 //! | [`asks`] | whether templates ask the cluster |
 //! | [`brings`] | the kinds in crds/ |
+//! | [`references`] | what a schema of values refers to |
 //! | [`revision`] | the number of a revision, for templates that ask for it |
 //! | [`fingerprint`] | a cheap look whether anything changed |
 //! | [`recorded`] | whether it is the chart of a release that helm made |
 //! | [`reload`] | a chart that is replaced while it is in use |
 //!
-//! It refuses what cannot be installed: no name or version, a library chart, an archive that reaches out of its directory.
+//! It refuses what cannot be installed: no name or version, a library chart, an archive that reaches out of its directory. And what
+//! would make helm reach out: a schema that refers to a file or an address, also in a packed subchart.
 //! It does not check templates; helm does that when it renders.
 
+use std::collections::HashSet;
+use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ring::digest::{Context, SHA256};
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::error::Category;
+use crate::workplace::{self, PrivateDir};
 use crate::yaml::{self, YamlError};
 
 pub mod archive;
@@ -37,6 +41,7 @@ pub mod fingerprint;
 pub mod ignore;
 pub mod notes;
 pub mod recorded;
+mod references;
 pub mod reload;
 pub mod revision;
 
@@ -44,9 +49,19 @@ pub use asks::Asks;
 pub use brings::Brought;
 pub use fingerprint::Fingerprint;
 
-/// More files than this, or more bytes in all, is not a chart but a mistake or an attack.
+/// More files and directories than this is not a chart but a mistake or an attack.
 pub const MOST_FILES: usize = 10_000;
-pub const MOST_BYTES: u64 = 200 * 1024 * 1024;
+/// What helm unpacks at most.
+pub const MOST_BYTES: u64 = 100 * 1024 * 1024;
+/// A file is read whole, beside the archives that it may be in. helm 3 takes 5 MiB; what is larger fits no release.
+pub const MOST_FILE_BYTES: u64 = 16 * 1024 * 1024;
+/// Steps of a path. Each is a directory that has to be made.
+pub const MOST_STEPS: usize = 32;
+/// Packed charts in packed charts. Some archives contain themselves.
+const MOST_PACKED: usize = 3;
+
+/// What helm checks values against.
+const SCHEMA: &str = "values.schema.json";
 
 /// How much of an origin is copied before it is refused.
 #[derive(Clone, Copy)]
@@ -77,13 +92,25 @@ pub struct Chart {
     pub fingerprint: Fingerprint,
     /// Read when it is first asked for.
     brought: Arc<OnceLock<Vec<Brought>>>,
-    _copy: Arc<TempDir>,
+    _copy: Arc<PrivateDir>,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ChartError {
     #[error("{0} does not exist; put the chart there or correct the path")]
     Absent(PathBuf),
+    #[error("{0} is an address, and charts are read from disk only; get it with `helm pull` when the image is made")]
+    Address(PathBuf),
+    #[error("{file} leads to {to}, outside of the project; copy that into the chart")]
+    LeadsOut { file: PathBuf, to: PathBuf },
+    #[error("{file} has a path of more than {MOST_STEPS} steps; make it shorter")]
+    TooDeep { file: PathBuf },
+    #[error(
+        "{file} refers to {reference}, which helm would load; put that into the schema's `$defs` and refer to it with `#/$defs/...`"
+    )]
+    Reference { file: PathBuf, reference: String },
+    #[error("{file} is not JSON: {reason}")]
+    Schema { file: PathBuf, reason: String },
     #[error("{0} is not a chart directory: it has no Chart.yaml")]
     NoChartFile(PathBuf),
     #[error("cannot read {file}: {error}")]
@@ -102,10 +129,12 @@ pub enum ChartError {
     Cycle { file: PathBuf },
     #[error("{file} is neither a file nor a directory; remove it from the chart")]
     Special { file: PathBuf },
-    #[error("{0} has more than {MOST_FILES} files; remove what does not belong to the chart")]
+    #[error("{0} has more than {MOST_FILES} files and directories; remove what does not belong to the chart")]
     TooManyFiles(PathBuf),
     #[error("{0} has more than {mib} MiB; remove what does not belong to the chart", mib = MOST_BYTES / 1024 / 1024)]
     TooLarge(PathBuf),
+    #[error("{file} has more than {mib} MiB; remove it from the chart", mib = MOST_FILE_BYTES / 1024 / 1024)]
+    FileTooLarge { file: PathBuf },
     #[error("{archive} is not a packed chart: {reason}; pack it with `helm package`")]
     Archive { archive: PathBuf, reason: String },
 }
@@ -124,7 +153,7 @@ impl Chart {
 
     fn load_within(origin: &Path, most: Most) -> Result<Self, ChartError> {
         let fingerprint = Fingerprint::of(origin);
-        let copy = tempfile::Builder::new().prefix("chartwright-chart-").tempdir().map_err(ChartError::Copy)?;
+        let copy = workplace::private_dir("chart-").map_err(ChartError::Copy)?;
         let mut sink = Copy::new(copy.path(), origin, most);
         if origin.is_dir() {
             if !origin.join("Chart.yaml").is_file() {
@@ -134,7 +163,9 @@ impl Chart {
         } else if origin.is_file() {
             archive::unpack(origin, &mut sink)?;
         } else {
-            return Err(ChartError::Absent(origin.to_owned()));
+            let is_address = origin.to_string_lossy().contains("://");
+            let wrong = if is_address { ChartError::Address } else { ChartError::Absent };
+            return Err(wrong(origin.to_owned()));
         }
         let metadata = read_metadata(copy.path(), origin)?;
         let field = |name: &str| metadata[name].as_str().unwrap_or_default().to_owned();
@@ -180,11 +211,9 @@ impl Chart {
 
 fn copy_directory(origin: &Path, sink: &mut Copy<'_>) -> Result<(), ChartError> {
     for found in files::list(origin)? {
-        // Before it is read: it may not fit into memory.
-        if found.metadata.len() > sink.most.bytes {
-            return Err(ChartError::TooLarge(origin.to_owned()));
-        }
-        let content = std::fs::read(&found.file).map_err(|error| ChartError::Read { file: found.file, error })?;
+        let unreadable = |error| ChartError::Read { file: found.file.clone(), error };
+        let mut file = std::fs::File::open(&found.file).map_err(unreadable)?;
+        let content = sink.read(&found.path, found.metadata.len(), &mut file, unreadable)?;
         sink.add(&found.path, &content)?;
     }
     Ok(())
@@ -196,34 +225,116 @@ pub(crate) struct Copy<'a> {
     from: &'a Path,
     most: Most,
     paths: Vec<PathBuf>,
+    /// Each is made on the disk, and again for renders that need a copy of their own.
+    directories: HashSet<PathBuf>,
     bytes: u64,
+    /// Files in packed subcharts.
+    packed: usize,
     asks: Asks,
 }
 
 impl<'a> Copy<'a> {
     fn new(dir: &Path, from: &'a Path, most: Most) -> Self {
-        Copy { dir: dir.to_owned(), from, most, paths: vec![], bytes: 0, asks: Asks::default() }
+        let (paths, directories) = (vec![], HashSet::new());
+        Copy { dir: dir.to_owned(), from, most, paths, directories, bytes: 0, packed: 0, asks: Asks::default() }
+    }
+
+    /// The content of a file, unless it is too large. What is said about its size is believed only if it says so.
+    fn read(
+        &self,
+        path: &Path,
+        said: u64,
+        from: &mut dyn Read,
+        wrong: impl FnOnce(std::io::Error) -> ChartError,
+    ) -> Result<Vec<u8>, ChartError> {
+        let mut content = vec![];
+        if said <= MOST_FILE_BYTES {
+            from.take(MOST_FILE_BYTES + 1).read_to_end(&mut content).map_err(wrong)?;
+        }
+        match said.max(content.len() as u64) > MOST_FILE_BYTES {
+            true => Err(ChartError::FileTooLarge { file: self.from.join(path) }),
+            false => Ok(content),
+        }
     }
 
     /// `path` is relative and made of plain names; both kinds of origin see to that.
     pub(crate) fn add(&mut self, path: &Path, content: &[u8]) -> Result<(), ChartError> {
         debug_assert!(path.components().all(|part| matches!(part, Component::Normal(_))));
-        self.bytes += content.len() as u64;
-        if self.bytes > self.most.bytes {
-            return Err(ChartError::TooLarge(self.from.to_owned()));
-        }
-        if self.paths.len() == self.most.files {
+        self.weigh(path, content)?;
+        let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
+        self.directories.extend(above.map(Path::to_owned));
+        if self.paths.len() + self.directories.len() >= self.most.files {
             return Err(ChartError::TooManyFiles(self.from.to_owned()));
         }
+        self.look_into(path, content, 0)?;
         let target = self.dir.join(path);
         if let Some(parent) = target.parent() {
             std::fs::create_dir_all(parent).map_err(ChartError::Copy)?;
         }
         std::fs::write(target, content).map_err(ChartError::Copy)?;
-        self.asks = self.asks.join(Asks::of_file(path, content));
         self.paths.push(path.to_owned());
         Ok(())
     }
+
+    fn weigh(&mut self, path: &Path, content: &[u8]) -> Result<(), ChartError> {
+        self.bytes += content.len() as u64;
+        if self.bytes > self.most.bytes {
+            return Err(ChartError::TooLarge(self.from.to_owned()));
+        }
+        if path.components().count() > MOST_STEPS {
+            return Err(ChartError::TooDeep { file: self.from.join(path) });
+        }
+        Ok(())
+    }
+
+    /// Finds out what a file asks for, and refuses what would lead helm out. Packed subcharts are looked through as they are: helm
+    /// unpacks them for itself.
+    fn look_into(&mut self, path: &Path, content: &[u8], depth: usize) -> Result<(), ChartError> {
+        if is_packed_chart(path) {
+            return self.look_into_packed(path, content, depth + 1);
+        }
+        if path.file_name().is_some_and(|name| name == SCHEMA) {
+            let file = self.from.join(path);
+            match references::outside(content) {
+                Ok(None) => {}
+                Ok(Some(reference)) => return Err(ChartError::Reference { file, reference }),
+                Err(reason) => return Err(ChartError::Schema { file, reason }),
+            }
+        }
+        self.asks = self.asks.join(Asks::of_file(path, content));
+        Ok(())
+    }
+
+    fn look_into_packed(&mut self, archive: &Path, packed: &[u8], depth: usize) -> Result<(), ChartError> {
+        let wrong = |reason: String| ChartError::Archive { archive: self.from.join(archive), reason };
+        if depth > MOST_PACKED {
+            return Err(wrong("it is in an archive in an archive in an archive".into()));
+        }
+        let most = self.most;
+        archive::each_file(packed, |path, size, entry| {
+            let content = self.read(&archive.join(path), size, entry, |error| wrong_entry(path, &error))?;
+            self.weigh(path, &content)?;
+            self.packed += 1;
+            if self.packed > most.files {
+                return Err(ChartError::TooManyFiles(self.from.to_owned()));
+            }
+            self.look_into(&archive.join(path), &content, depth)
+        })
+        .map_err(|error| match error {
+            archive::Unpacking::Archive(reason) => ChartError::Archive { archive: self.from.join(archive), reason },
+            archive::Unpacking::Stopped(error) => error,
+        })
+    }
+}
+
+/// A subchart that helm unpacks.
+fn is_packed_chart(path: &Path) -> bool {
+    let is_archive = path.extension().is_some_and(|extension| extension == "tgz");
+    is_archive && path.parent().is_some_and(|parent| parent.ends_with("charts"))
+}
+
+fn wrong_entry(path: &Path, error: &std::io::Error) -> ChartError {
+    ChartError::Archive { archive: path.to_owned(), reason: error.to_string() }
 }
 
 fn read_metadata(dir: &Path, origin: &Path) -> Result<Value, ChartError> {

@@ -22,9 +22,10 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::custom_resource::{CustomResource, Place};
 use crate::discovery::Kind;
 use crate::drift::{self, Mark, Rules, Verdict};
-use crate::health::{self, Health};
+use crate::health::{self, Health, Scale};
 use crate::listeners::Listeners;
 use crate::names::Names;
+use crate::namespaces::{Namespaces, Scope};
 use crate::object::{ObjectId, ObjectKey};
 use crate::plan::RELEASE_LABEL;
 use crate::queue::Urgency;
@@ -86,14 +87,17 @@ pub enum Look {
     Gone,
 }
 
-type Tables = Mutex<HashMap<(String, String), Table>>;
+/// Group, kind, and what the watch covers.
+type Watched = (String, String, Scope);
+type Tables = Mutex<HashMap<Watched, Table>>;
 
 /// The watches on the objects of all releases.
 pub struct Children {
     client: Client,
     shared: Arc<Shared>,
-    /// By group and kind: the version, and what ends the watch.
-    started: Mutex<HashMap<(String, String), (String, DropGuard)>>,
+    namespaces: Namespaces,
+    /// The version, and what ends the watch.
+    started: Mutex<HashMap<Watched, (String, DropGuard)>>,
     stop: CancellationToken,
 }
 
@@ -104,21 +108,22 @@ struct Shared {
 }
 
 impl Children {
-    pub fn new(client: Client, listeners: Arc<Listeners>, stop: CancellationToken) -> Self {
+    pub fn new(client: Client, listeners: Arc<Listeners>, namespaces: Namespaces, stop: CancellationToken) -> Self {
         let shared = Arc::new(Shared { tables: Tables::default(), listeners, names: Names::default() });
-        Children { client, shared, started: Mutex::default(), stop }
+        Children { client, shared, namespaces, started: Mutex::default(), stop }
     }
 
-    /// Starts a watch for each kind that has none.
-    pub fn watch<'a>(&self, kinds: impl Iterator<Item = &'a Kind>) {
-        for kind in kinds {
+    /// Starts a watch for each kind that has none; where namespaces are named, for each kind and namespace of an object.
+    pub fn watch<'a>(&self, objects: impl Iterator<Item = (&'a Kind, Option<&'a str>)>) {
+        for (kind, namespace) in objects {
             let resource = &kind.resource;
-            let key = (resource.group.clone(), resource.kind.clone());
+            let scope = self.namespaces.scope_of(namespace.filter(|_| kind.namespaced));
+            let key = (resource.group.clone(), resource.kind.clone(), scope.clone());
             let mut started = locked(&self.started);
             // A version that is not served any more would never be heard of again.
             if started.get(&key).is_none_or(|(version, _)| *version != resource.version) {
                 let end = self.stop.child_token();
-                tokio::spawn(self.watch_one(resource.clone(), end.clone()));
+                tokio::spawn(self.watch_one(resource.clone(), scope, end.clone()));
                 started.insert(key, (resource.version.clone(), end.drop_guard()));
             }
         }
@@ -127,7 +132,7 @@ impl Children {
     /// What is known about an object.
     pub fn sight(&self, key: &ObjectKey) -> Sight {
         let tables = locked(&self.shared.tables);
-        let Some(table) = tables.get(&(key.group.clone(), key.kind.clone())) else { return Sight::Unknown };
+        let Some(table) = tables.get(&self.watched(key)) else { return Sight::Unknown };
         match table.get(&place_of(key)) {
             Some(seen) => Sight::Present(Box::new(seen.clone())),
             None if table.synced => Sight::Absent,
@@ -137,14 +142,27 @@ impl Children {
 
     /// Whether the watch of an object's kind has been started and will tell about the object soon.
     pub fn is_catching_up(&self, key: &ObjectKey) -> bool {
-        let kind = (key.group.clone(), key.kind.clone());
-        self.sight(key) == Sight::Unknown && locked(&self.started).contains_key(&kind) && !self.is_blind(key)
+        let is_started = locked(&self.started).contains_key(&self.watched(key));
+        is_started && self.sight(key) == Sight::Unknown && !self.is_blind(key)
     }
 
     /// Whether the API server refuses the watch of an object's kind.
     pub fn is_blind(&self, key: &ObjectKey) -> bool {
         let tables = locked(&self.shared.tables);
-        tables.get(&(key.group.clone(), key.kind.clone())).is_some_and(|table| table.is_blind)
+        tables.get(&self.watched(key)).is_some_and(|table| table.is_blind)
+    }
+
+    /// The watch that sees an object.
+    fn watched(&self, key: &ObjectKey) -> Watched {
+        (key.group.clone(), key.kind.clone(), self.namespaces.scope_of(key.namespace.as_deref()))
+    }
+
+    /// Kinds whose objects have not all been seen yet, although the API server lets us.
+    pub fn catching_up(&self) -> Vec<String> {
+        let started: Vec<_> = locked(&self.started).keys().cloned().collect();
+        let tables = locked(&self.shared.tables);
+        let is_there = |key| tables.get(key).is_some_and(|table| table.synced || table.is_blind);
+        started.iter().filter(|key| !is_there(*key)).map(|(_, kind, _)| kind.clone()).collect()
     }
 
     /// Takes over what an apply was answered: the watch would say the same a moment later.
@@ -152,8 +170,8 @@ impl Children {
         let key = id.key();
         let health = (!is_without_health(&key.group, &key.kind)).then(|| health.clone());
         let (place, seen) = self.shared.seen(&key.group, &key.kind, metadata, health, false);
-        let mut tables = locked(&self.shared.tables);
-        tables.entry((key.group, key.kind)).or_default().learn(place, seen);
+        let watched = self.watched(&key);
+        locked(&self.shared.tables).entry(watched).or_default().learn(place, seen);
     }
 
     /// The mark of an object with this metadata.
@@ -215,25 +233,29 @@ impl Children {
 
     fn was_cut_short(&self, key: &ObjectKey) -> bool {
         let tables = locked(&self.shared.tables);
-        let table = tables.get(&(key.group.clone(), key.kind.clone()));
-        table.is_some_and(|table| table.was_cut_short(&place_of(key)))
+        tables.get(&self.watched(key)).is_some_and(|table| table.was_cut_short(&place_of(key)))
     }
 
-    fn watch_one(&self, resource: ApiResource, stop: CancellationToken) -> impl Future<Output = ()> + use<> {
+    fn watch_one(
+        &self,
+        resource: ApiResource,
+        scope: Scope,
+        stop: CancellationToken,
+    ) -> impl Future<Output = ()> + use<> {
         let (client, shared) = (self.client.clone(), self.shared.clone());
         async move {
             if is_without_health(&resource.group, &resource.kind) {
-                let api: Api<PartialObjectMeta<DynamicObject>> = Api::all_with(client, &resource);
-                let read = |object: PartialObjectMeta<DynamicObject>| (object.metadata, None, false);
+                let api: Api<PartialObjectMeta<DynamicObject>> = watching::api_with(client, &scope, &resource);
+                let read = |object: PartialObjectMeta<DynamicObject>| Told::of_metadata(object.metadata);
                 let events =
                     watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
-                follow(events, &shared, &resource, stop).await;
+                follow(events, &shared, &resource, &scope, stop).await;
             } else {
-                let api: Api<DynamicObject> = Api::all_with(client, &resource);
+                let api: Api<DynamicObject> = watching::api_with(client, &scope, &resource);
                 let read = |object| whole(object, &resource);
                 let events =
                     watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
-                follow(events, &shared, &resource, stop).await;
+                follow(events, &shared, &resource, &scope, stop).await;
             }
         }
     }
@@ -243,20 +265,22 @@ async fn follow(
     events: impl Stream<Item = Result<Change, watcher::Error>>,
     shared: &Shared,
     resource: &ApiResource,
+    scope: &Scope,
     stop: CancellationToken,
 ) {
+    let watched = (resource.group.clone(), resource.kind.clone(), scope.clone());
     let events = events.take_until(stop.cancelled());
     pin_mut!(events);
     loop {
         match events.try_next().await {
-            Ok(Some(change)) => shared.note(resource, change),
+            Ok(Some(change)) => shared.note(&watched, change),
             Ok(None) => break,
             Err(error) => {
                 if matches!(watching::code(&error), Some(403 | 404)) {
-                    shared.is_refused(resource);
+                    shared.is_refused(&watched);
                 }
-                let words = watching::words(&error);
-                tracing::warn!(kind = resource.kind, "the watch broke; trying again: {words}");
+                let (words, namespace) = (watching::words(&error), scope.as_deref());
+                tracing::warn!(kind = resource.kind, namespace, "the watch broke; trying again: {words}");
             }
         }
     }
@@ -264,19 +288,15 @@ async fn follow(
 
 impl Shared {
     /// Whoever waits for this watch has to be told that it will not tell.
-    fn is_refused(&self, resource: &ApiResource) {
-        let key = (resource.group.clone(), resource.kind.clone());
-        let was_blind = std::mem::replace(&mut locked(&self.tables).entry(key).or_default().is_blind, true);
+    fn is_refused(&self, watched: &Watched) {
+        let was_blind = std::mem::replace(&mut locked(&self.tables).entry(watched.clone()).or_default().is_blind, true);
         if !was_blind {
             self.listeners.tell_all(Urgency::Recheck);
         }
     }
 
-    fn note(&self, resource: &ApiResource, change: Change) {
-        let news = {
-            let mut tables = locked(&self.tables);
-            tables.entry((resource.group.clone(), resource.kind.clone())).or_default().note(change)
-        };
+    fn note(&self, watched: &Watched, change: Change) {
+        let news = locked(&self.tables).entry(watched.clone()).or_default().note(change);
         // What becomes ready during an install is part of the install.
         let urgency = if news.is_health_only { Urgency::Install } else { Urgency::Edit };
         for parent in &news.parents {
@@ -287,15 +307,12 @@ impl Shared {
         }
     }
 
-    fn change<K>(
-        &self,
-        resource: &ApiResource,
-        event: watcher::Event<K>,
-        read: impl Fn(K) -> (ObjectMeta, Option<Health>, bool),
-    ) -> Change {
+    fn change<K>(&self, resource: &ApiResource, event: watcher::Event<K>, read: impl Fn(K) -> Told) -> Change {
         let seen = |object: K| {
-            let (metadata, health, is_finished) = read(object);
-            self.seen(&resource.group, &resource.kind, &metadata, health, is_finished)
+            let Told { metadata, health, is_finished, scale } = read(object);
+            let (place, mut seen) = self.seen(&resource.group, &resource.kind, &metadata, health, is_finished);
+            seen.scale = scale.map(Box::new);
+            (place, seen)
         };
         match event {
             watcher::Event::Apply(object) => {
@@ -348,15 +365,31 @@ impl Shared {
     }
 }
 
-/// What is read of an object that is watched whole: its health, and whether it has done what it was there for.
-fn whole(mut object: DynamicObject, resource: &ApiResource) -> (ObjectMeta, Option<Health>, bool) {
+/// What is read of an object.
+struct Told {
+    metadata: ObjectMeta,
+    health: Option<Health>,
+    /// It has done what it was there for.
+    is_finished: bool,
+    scale: Option<Scale>,
+}
+
+impl Told {
+    fn of_metadata(metadata: ObjectMeta) -> Self {
+        Told { metadata, health: None, is_finished: false, scale: None }
+    }
+}
+
+/// What is read of an object that is watched whole.
+fn whole(mut object: DynamicObject, resource: &ApiResource) -> Told {
     let metadata = std::mem::take(&mut object.metadata);
     object.metadata = ObjectMeta { managed_fields: None, ..metadata.clone() };
     // Items of a list come without their kind.
     object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     let value = serde_json::to_value(object).unwrap_or(Value::Null);
     let is_finished = is_finished(&value);
-    (metadata, Some(health::of(&value, Timestamp::now())), is_finished)
+    let (health, scale) = (health::of(&value, Timestamp::now()), health::scale_of(&value));
+    Told { metadata, health: Some(health), is_finished, scale }
 }
 
 /// Whether a Job or a pod has ended, well or badly.

@@ -2,14 +2,26 @@
 
 mod access;
 pub mod adopt;
+mod asking;
+pub mod completion;
+pub mod create;
+pub mod delete;
 pub mod diff;
+pub mod generate;
 pub mod get;
 pub mod history;
+pub mod init;
+pub mod log_level;
+pub mod man;
+pub mod migrate;
 mod named;
-mod output;
+pub mod output;
+pub mod reference;
 pub mod render;
 pub mod rollback;
 pub mod run;
+pub mod status;
+pub mod support_bundle;
 pub mod test;
 pub mod validate;
 mod waiting;
@@ -33,16 +45,29 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the operator
-    Run(run::Args),
+    Run(Box<run::Args>),
+    Init(Box<init::Args>),
+    Create(create::Args),
+    Delete(delete::Args),
+    Migrate(migrate::Args),
     Diff(diff::Args),
     Render(render::Args),
+    Status(status::Args),
     History(history::Args),
     Get(get::Args),
     Rollback(rollback::Args),
     Adopt(adopt::Args),
     Test(test::Args),
+    LogLevel(log_level::Args),
+    SupportBundle(support_bundle::Args),
     /// Check a watches file and its charts, without a cluster
     Validate(validate::Args),
+    Generate(generate::Args),
+    Completion(completion::Args),
+    Man(man::Args),
+    /// Print the page of the documents that lists every command
+    #[command(hide = true)]
+    Reference,
     /// Print the version
     Version,
 }

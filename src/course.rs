@@ -106,6 +106,26 @@ pub enum Course {
     Refuse(Refusal),
 }
 
+impl Course {
+    /// For logs and traces.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Course::Ask => "ask",
+            Course::Keep => "keep",
+            Course::Resume => "resume",
+            Course::Again => "again",
+            Course::Deploy => "deploy",
+            Course::TakeCharge(_) => "take-charge",
+            Course::RollBack { .. } => "roll-back",
+            Course::Recover => "recover",
+            Course::Reinstall => "reinstall",
+            Course::Wait { .. } => "wait",
+            Course::Stop(_) => "stop",
+            Course::Refuse(_) => "refuse",
+        }
+    }
+}
+
 /// Why a revision is taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taking {

@@ -45,7 +45,15 @@ pub struct CustomResource {
     #[serde(default)]
     spec: Option<Box<RawValue>>,
     #[serde(default, deserialize_with = "in_short")]
-    status: Option<Packed>,
+    status: Option<Short>,
+}
+
+/// A status as it is held.
+#[derive(Clone, Debug)]
+struct Short {
+    text: Packed,
+    /// What its condition Ready says, so that all can be counted without reading any.
+    ready: Option<bool>,
 }
 
 impl CustomResource {
@@ -61,18 +69,28 @@ impl CustomResource {
 
     /// The status, with a mark in the place of the manifest. None also where it is nothing that anybody could read.
     pub fn status(&self) -> Option<Value> {
-        serde_json::from_slice(&self.status.as_ref()?.bytes()).ok()
+        serde_json::from_slice(&self.status.as_ref()?.text.bytes()).ok()
+    }
+
+    /// What the condition Ready says, if it is there.
+    pub fn is_ready(&self) -> Option<bool> {
+        self.status.as_ref()?.ready
     }
 }
 
 /// The status as packed text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
 /// with the next.
-fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Packed>, D::Error> {
+fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Short>, D::Error> {
     let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
     Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
         status::shorten(&mut status);
-        Packed::new(status.to_string().as_bytes())
+        Short { text: Packed::new(status.to_string().as_bytes()), ready: ready(&status) }
     }))
+}
+
+fn ready(status: &Value) -> Option<bool> {
+    let condition = status["conditions"].as_array()?.iter().find(|condition| condition["type"] == "Ready")?;
+    Some(condition["status"] == "True")
 }
 
 /// The metadata that is used.
@@ -84,6 +102,7 @@ struct Metadata {
     uid: Option<String>,
     resource_version: Option<String>,
     generation: Option<i64>,
+    creation_timestamp: Option<Time>,
     deletion_timestamp: Option<Time>,
     labels: Option<BTreeMap<String, String>>,
     annotations: Option<BTreeMap<String, String>>,
@@ -105,6 +124,7 @@ fn without_managed_fields<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
         uid: used.uid,
         resource_version: used.resource_version,
         generation: used.generation,
+        creation_timestamp: used.creation_timestamp,
         deletion_timestamp: used.deletion_timestamp,
         labels: used.labels,
         annotations: used.annotations,
@@ -182,8 +202,20 @@ mod tests {
         let cr: CustomResource = serde_json::from_str(&text.to_string()).unwrap();
         assert_eq!(cr.metadata.labels.as_ref().unwrap().keys().collect::<Vec<_>>(), [applyset::ID]);
         assert_eq!(cr.metadata.annotations.as_ref().unwrap().keys().collect::<Vec<_>>(), ["look"]);
-        assert!(cr.status.as_ref().unwrap().bytes().len() < 200);
+        assert!(cr.status.as_ref().unwrap().text.bytes().len() < 200);
         assert_eq!(cr.status().unwrap()["deployedRelease"]["revision"], 1);
+    }
+
+    #[test]
+    fn whether_it_is_ready_is_known_without_reading_the_status() {
+        for (conditions, expected) in [
+            (r#"[{"type": "Deployed", "status": "True"}, {"type": "Ready", "status": "True"}]"#, Some(true)),
+            (r#"[{"type": "Ready", "status": "False"}]"#, Some(false)),
+            ("[]", None),
+        ] {
+            let text = format!(r#"{{"metadata": {{"name": "a"}}, "status": {{"conditions": {conditions}}}}}"#);
+            assert_eq!(serde_json::from_str::<CustomResource>(&text).unwrap().is_ready(), expected);
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::leader::guard;
+
 /// What kind of thing went wrong, as a condition's reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Category {
@@ -28,6 +30,8 @@ pub enum Category {
     ImmutableField,
     /// An object exists and belongs to something else.
     BelongsToAnother,
+    /// The release would write outside of its namespace, and the watch does not allow that.
+    NotAllowed,
     /// The chart rendered nothing where there was something.
     EmptyRender,
     /// The release record cannot be read, or is not ours.
@@ -48,6 +52,8 @@ pub enum Category {
     InvalidAnnotation,
     /// An object needs something that is not there, a namespace for example.
     Missing,
+    /// The release would live in a namespace that the operator does not look at.
+    OutOfReach,
     /// Something has to end first.
     Waiting,
     /// The API server refused an object for another reason.
@@ -56,6 +62,8 @@ pub enum Category {
     Forbidden,
     /// The API server could not be reached or failed.
     Unreachable,
+    /// Another operator may be at work. It is not told on the custom resource: this operator has nothing to say about it.
+    NotLeading,
 }
 
 impl Category {
@@ -71,6 +79,7 @@ impl Category {
             Category::InvalidObject => "InvalidObject",
             Category::ImmutableField => "ImmutableField",
             Category::BelongsToAnother => "BelongsToAnother",
+            Category::NotAllowed => "NotAllowed",
             Category::EmptyRender => "EmptyRender",
             Category::RecordUnusable => "RecordUnusable",
             Category::RecordLost => "RecordLost",
@@ -81,10 +90,12 @@ impl Category {
             Category::RolledBack => "RolledBack",
             Category::InvalidAnnotation => "InvalidAnnotation",
             Category::Missing => "Missing",
+            Category::OutOfReach => "OutOfReach",
             Category::Waiting => "Waiting",
             Category::ApplyFailed => "ApplyFailed",
             Category::Forbidden => "Forbidden",
             Category::Unreachable => "Unreachable",
+            Category::NotLeading => "NotLeading",
         }
     }
 
@@ -92,12 +103,14 @@ impl Category {
     pub fn retry(self) -> Retry {
         use Category::*;
         match self {
-            InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender => Retry::Never,
-            NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation => Retry::Never,
+            InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender | NotAllowed => Retry::Never,
+            NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation | OutOfReach => {
+                Retry::Never
+            }
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
             InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
             | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
-            HelmFailed | ApplyFailed | Unreachable => Retry::Often,
+            HelmFailed | ApplyFailed | Unreachable | NotLeading => Retry::Often,
             Waiting => Retry::Soon,
         }
     }
@@ -105,7 +118,7 @@ impl Category {
     /// Whether a failed attempt to apply a revision says something about the revision. Where the API server cannot be reached,
     /// or something has to end first, it does not.
     pub fn counts_as_failure(self) -> bool {
-        !matches!(self, Category::Unreachable | Category::Waiting | Category::HelmFailed)
+        !matches!(self, Category::Unreachable | Category::Waiting | Category::HelmFailed | Category::NotLeading)
     }
 
     /// Whether the cluster may be repaired so that the same revision goes in: a permission is given, a CRD installed.
@@ -155,6 +168,9 @@ impl Retry {
 
 /// The category of an API server's answer.
 pub fn of_kube(error: &kube::Error) -> Category {
+    if guard::is_refusal(error) {
+        return Category::NotLeading;
+    }
     let kube::Error::Api(status) = error else { return Category::Unreachable };
     match status.code {
         // The check of owner references learns of a new kind a few seconds after everybody else.
@@ -187,6 +203,9 @@ pub fn sentence(error: &kube::Error) -> String {
         kube::Error::Api(status) if is_unknown_kind(&status.message) => {
             "the API server does not know this kind any more; install what brings it, or check the chart".to_owned()
         }
+        kube::Error::Api(status) if status.message.trim_start().starts_with('<') => {
+            format!("something before the API server answered {} with a page of HTML", status.code)
+        }
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         kube::Error::Service(source) => innermost(source.as_ref()),
         other => other.to_string(),
@@ -208,6 +227,13 @@ mod tests {
 
     fn category(code: u16, message: &str) -> Category {
         of_kube(&kube::Error::Api(Box::new(kube::core::Status::failure(message, "x").with_code(code))))
+    }
+
+    #[test]
+    fn a_page_of_html_is_not_quoted() {
+        let page = kube::core::Status::failure("<html><body>502 Bad Gateway</body></html>", "x").with_code(502);
+        let said = sentence(&kube::Error::Api(Box::new(page)));
+        assert_eq!(said, "something before the API server answered 502 with a page of HTML");
     }
 
     #[test]

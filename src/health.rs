@@ -1,6 +1,6 @@
 //! Is a live Kubernetes object healthy, and if not, why?
 //!
-//! Four pure questions, each a function over JSON as the API server returns it:
+//! Five pure questions, each a function over JSON as the API server returns it:
 //!
 //! | question | answer |
 //! |---|---|
@@ -8,6 +8,7 @@
 //! | [`why`] | the [`Cause`] a person needs when a workload is not ready, from its pods |
 //! | [`summary`] | one sentence over all objects of a release |
 //! | [`selector_of`] | which pods belong to a workload, to list them for [`why`] |
+//! | [`scale_of`] | how many pods a workload has, for the scale subresource |
 //!
 //! [`trim`] cuts an object down to what these functions read, so that watching workloads stays cheap.
 //!
@@ -52,6 +53,7 @@
 mod fields;
 mod kinds;
 mod pods;
+pub mod scale;
 mod selector;
 mod summary;
 #[cfg(test)]
@@ -67,6 +69,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use pods::{Cause, why};
+pub use scale::{Scale, scale_of};
 pub use selector::selector_of;
 pub use summary::{Summary, summary};
 pub use trim::trim;

@@ -18,7 +18,8 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::manifest::Hook;
+use crate::manifest::{self, Hook};
+use crate::object::Object;
 use crate::release::{HookPhase, HookRecord};
 use crate::watches::duration;
 
@@ -161,6 +162,12 @@ pub fn recorded(hook: &Hook) -> HookRecord {
         output_log_policies: list("helm.sh/hook-output-log-policy"),
         ..HookRecord::default()
     }
+}
+
+/// The objects of a hook. One that cannot be read is never made, and has none.
+pub fn objects_of(hook: &HookRecord) -> Vec<Object> {
+    let hooks = manifest::read_record(&hook.manifest).map(|rendered| rendered.hooks).unwrap_or_default();
+    hooks.into_iter().flat_map(Hook::into_objects).collect()
 }
 
 /// The hooks of an event in the order in which they run: by weight, then by name, then as Helm lists them.

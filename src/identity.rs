@@ -13,7 +13,9 @@ use crate::custom_resource::CustomResource;
 use crate::hooks::{self, Event};
 use crate::plan::{Owner, Target};
 use crate::release::digest::Parts;
+use crate::release::name::is_release_name;
 use crate::release::{self, History, HookRecord, Own, OwnerMark};
+use crate::status::HANDLED;
 use crate::values::Values;
 use crate::values::from::{Reference, parse_annotation};
 use crate::watches::{Crds, Lookup, OnFailure, Watch};
@@ -50,7 +52,7 @@ impl Identity {
         Identity {
             release: release_name(watch, &owner, status.as_ref()),
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
-            wishes: Wishes::of(|key| cr.annotations().get(key).map(String::as_str), watch),
+            wishes: Wishes::of_all(cr.annotations(), watch),
             allow_empty: watch.allow_empty,
             crds: watch.crds,
             lookup: watch.lookup,
@@ -170,6 +172,12 @@ impl Identity {
         history.stood_before(history.next_revision()).then(|| self.next_revision(history))
     }
 
+    /// The request for a full check that the status does not tell of yet.
+    pub fn untold_request(&self) -> Option<&str> {
+        let handled = self.status.as_ref().and_then(|status| status[HANDLED].as_str());
+        self.wishes.requested_at.as_deref().filter(|asked| handled != Some(*asked))
+    }
+
     /// Whether the status speaks of the spec as it is now.
     pub fn is_observed(&self, cr: &CustomResource) -> bool {
         let observed = self.status.as_ref().and_then(|status| status["observedGeneration"].as_i64());
@@ -187,10 +195,11 @@ pub fn contents(cr: &CustomResource) -> Contents {
     Contents::read(|key| cr.annotations().get(key).cloned())
 }
 
-/// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place.
+/// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place. Where
+/// a kind has no status of its own, the author of a custom resource writes it: what is no name of a release is not believed.
 fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>) -> String {
     let told = status.and_then(|status| status.pointer("/deployedRelease/name")?.as_str());
-    match told.filter(|name| !name.is_empty()) {
+    match told.filter(|name| is_release_name(name)) {
         Some(name) => name.to_owned(),
         None => watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
     }

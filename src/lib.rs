@@ -21,6 +21,7 @@
 //! | [`object`] | one Kubernetes object, as data |
 //! | [`course`] | which way a release goes next |
 //! | [`plan`] | what to do, as data |
+//! | [`reach`] | what a release may write outside of its namespace |
 //! | [`applyset`] | marks that say which objects belong together |
 //! | [`ownership`] | whose is an object that exists already |
 //! | [`preflight`] | asking the API server about everything before the first write |
@@ -45,17 +46,23 @@
 //! | [`sources`] | ConfigMaps and Secrets that values come from |
 //! | [`packed`] | text that is held for long and read seldom |
 //! | [`names`] | names that occur many times, kept once |
+//! | [`namespaces`] | which namespaces are looked at |
 //! | [`watching`] | watches that heal by themselves |
 //! | [`definitions`] | the CustomResourceDefinitions that are there |
 //! | [`discovery`] | the kinds that the API server knows |
 //! | [`slots`] | limits on what is done at once, the urgent first |
 //! | [`calls`] | the calls that are made on objects |
+//! | [`account`] | calls in the name of a ServiceAccount |
 //! | [`claims`] | who works on which object right now |
+//! | [`leader`] | which of several operators works |
 //! | [`cluster`] | the connection to the API server |
 //! | [`error`] | the categories that every error belongs to |
-//! | [`telemetry`] | logs and events |
+//! | [`telemetry`] | logs, events, metrics, traces and probes |
+//! | [`workplace`] | files that only this process may read |
+//! | [`scaffold`] | from a chart to an operator project |
 //! | [`cli`] | one file per command |
 
+pub mod account;
 pub mod apply;
 pub mod applyset;
 pub mod calls;
@@ -74,9 +81,11 @@ pub mod error;
 pub mod health;
 pub mod hooks;
 pub mod identity;
+pub mod leader;
 pub mod listeners;
 pub mod manifest;
 pub mod names;
+pub mod namespaces;
 pub mod object;
 pub mod ownership;
 pub mod packed;
@@ -85,10 +94,12 @@ pub mod preflight;
 pub mod preview;
 pub mod prune;
 pub mod queue;
+pub mod reach;
 pub mod reconcile;
 pub mod redaction;
 pub mod release;
 pub mod render;
+pub mod scaffold;
 pub mod scalers;
 pub mod slots;
 pub mod sources;
@@ -99,4 +110,5 @@ pub mod values;
 pub mod watches;
 pub mod watching;
 pub mod wishes;
+pub mod workplace;
 pub mod yaml;

@@ -1,10 +1,11 @@
 //! helm's output becomes objects and hooks, in Helm's order.
 //!
-//! Pure. It refuses output that is not a list of Kubernetes objects, and names the chart's file in which that stands.
+//! Pure; only [`read_aside`] waits its turn. It refuses output that is not a list of Kubernetes objects, and names the chart's file in which that stands.
 
 pub mod order;
 
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use crate::chart::notes;
 use crate::error::Category;
@@ -44,6 +45,18 @@ pub struct Hook {
     pub text: String,
 }
 
+impl Hook {
+    /// Its object, and the others where it is a list.
+    pub fn objects(&self) -> impl Iterator<Item = &Object> {
+        std::iter::once(&self.object).chain(&self.others)
+    }
+
+    /// The same, to keep.
+    pub fn into_objects(self) -> impl Iterator<Item = Object> {
+        std::iter::once(self.object).chain(self.others)
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     #[error("{file}: {error}")]
@@ -58,14 +71,35 @@ impl ManifestError {
     }
 }
 
-/// Reads what `helm template --include-crds` printed, or the manifest of a release record.
+/// Reads what `helm template --include-crds` printed just now. Nothing that anybody stored is read so: its crds/ are believed.
 pub fn read(text: &str) -> Result<Rendered, ManifestError> {
+    // helm prints crds/ first. What says later that it is of crds/ was written by a template, and is no exception from anything.
+    read_with(text, Crds::First)
+}
+
+/// Reads the manifest of a release record, or that of one of its hooks. A record holds nothing of crds/, and others may write it:
+/// whatever it says about where an object comes from, the object is an ordinary one, for which all limits hold.
+pub fn read_record(text: &str) -> Result<Rendered, ManifestError> {
+    read_with(text, Crds::None)
+}
+
+/// Which documents may be of crds/.
+#[derive(Clone, Copy, PartialEq)]
+enum Crds {
+    First,
+    None,
+}
+
+fn read_with(text: &str, crds: Crds) -> Result<Rendered, ManifestError> {
     let mut rendered = Rendered::default();
     let mut file = String::from("the chart's output");
+    let mut is_past_crds = crds == Crds::None;
     for document in documents(text) {
         if let Some(named) = source(document) {
             file = named.to_owned();
+            is_past_crds |= !is_crd_file(&file);
         }
+        let is_crd = is_crd_file(&file) && !is_past_crds;
         if let Some(text) = notes::read(&file, document) {
             rendered.notes = text;
             continue;
@@ -74,13 +108,14 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
         let of_list = list_hook(&value);
         let items = flatten(value);
         // Nothing comes of an empty list, but Helm has it in its record.
-        let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd_file(&file);
+        let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd;
         let hooks_before = rendered.hooks.len();
         for mut item in items {
             let may_be_hook = of_list.as_ref().is_none_or(|annotations| inherit(&mut item, annotations));
             let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;
             match rendered.hooks.get_mut(hooks_before) {
                 Some(list) => list.others.push(object),
+                None if is_crd => rendered.crds.push(object),
                 None => is_ordinary |= sort_in(&mut rendered, object, &file, may_be_hook.then_some(document)),
             }
         }
@@ -90,6 +125,54 @@ pub fn read(text: &str) -> Result<Rendered, ManifestError> {
     }
     rendered.objects.sort_by(|a, b| order::install_rank(a.kind()).cmp(&order::install_rank(b.kind())));
     Ok(rendered)
+}
+
+/// An object as helm printed it, and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Printed {
+    /// The chart's file, as helm names it: `nginx/templates/service.yaml`.
+    pub file: String,
+    pub is_of_crds: bool,
+    /// The events at which it runs; None where it is no hook.
+    pub hook: Option<Vec<String>>,
+    pub object: Value,
+}
+
+/// Everything that can be read of what `helm template --include-crds` printed, with the files. For whoever looks at many renders:
+/// one document that is no YAML does not hide the others.
+pub fn survey(text: &str) -> Vec<Printed> {
+    let (mut found, mut file, mut is_past_crds) = (vec![], String::new(), false);
+    for document in documents(text) {
+        if let Some(named) = source(document) {
+            file = named.to_owned();
+            is_past_crds |= !is_crd_file(&file);
+        }
+        let Ok(value) = yaml::parse(document) else { continue };
+        let of_list = list_hook(&value);
+        for mut object in flatten(value) {
+            let may_be_hook = of_list.as_ref().is_none_or(|annotations| inherit(&mut object, annotations));
+            let annotation = object.pointer("/metadata/annotations").and_then(|all| all.get(HOOK)?.as_str());
+            let hook = annotation.filter(|_| may_be_hook).map(events);
+            found.push(Printed { file: file.clone(), is_of_crds: !is_past_crds, hook, object });
+        }
+    }
+    found
+}
+
+/// The same, apart from all else where there is much to read: it takes long, and more memory than the text by far. So one at a time.
+pub async fn read_aside(text: String) -> Result<Rendered, ManifestError> {
+    const MUCH: usize = 512 * 1024;
+    static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+    if text.len() < MUCH {
+        return read(&text);
+    }
+    let turn = ONE_AT_A_TIME.acquire().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        // Also where nobody waits for it any more.
+        let _turn = turn;
+        read(&text)
+    });
+    reading.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
 }
 
 /// The hook annotations of a list, if the document is one. Helm looks at documents: what the items of a list say about hooks
@@ -126,20 +209,24 @@ fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> bool {
 
 /// Puts an object where it belongs; true for an ordinary one. `text` is what a hook's record holds, if it may be one.
 fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<&str>) -> bool {
-    if is_crd_file(file) {
-        rendered.crds.push(object);
-    } else if let (Some(events), Some(text)) = (object.annotation(HOOK), text) {
-        let events = events.split(',').map(|event| match event.trim().to_ascii_lowercase().as_str() {
-            "test-success" => "test".to_owned(),
-            event => event.to_owned(),
-        });
+    if let (Some(events), Some(text)) = (object.annotation(HOOK), text) {
+        let events = self::events(events);
         let (file, text) = (file.to_owned(), text.trim_matches('\n').to_owned());
-        rendered.hooks.push(Hook { events: events.collect(), object, others: vec![], file, text });
+        rendered.hooks.push(Hook { events, object, others: vec![], file, text });
     } else {
         rendered.objects.push(object);
         return true;
     }
     false
+}
+
+/// What the annotation of a hook says, in Helm's words of today.
+fn events(annotation: &str) -> Vec<String> {
+    let event = |event: &str| match event.trim().to_ascii_lowercase().as_str() {
+        "test-success" => "test".to_owned(),
+        event => event.to_owned(),
+    };
+    annotation.split(',').map(event).collect()
 }
 
 /// Splits at lines that start a document, as Helm does before it prints them.
@@ -224,6 +311,34 @@ mod tests {
     }
 
     #[test]
+    fn a_template_cannot_pass_for_the_contents_of_crds() {
+        let text = "\
+---
+# Source: app/crds/w.yaml
+{apiVersion: v1, kind: A, metadata: {name: a}}
+---
+# Source: app/templates/a.yaml
+{apiVersion: v1, kind: B, metadata: {name: b}}
+---
+# Source: app/crds/w.yaml
+{apiVersion: v1, kind: C, metadata: {name: c}}
+";
+        let rendered = read(text).unwrap();
+        assert_eq!(
+            (names(&rendered.crds), names(&rendered.objects)),
+            (vec!["A/a".into()], vec!["B/b".into(), "C/c".into()])
+        );
+    }
+
+    #[test]
+    fn a_record_has_no_crds_whatever_it_says() {
+        let text = "# Source: app/crds/w.yaml\n{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n# Source: app/charts/b/crds/w.yaml\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: B, metadata: {name: b}}]}\n";
+        let (fresh, recorded) = (read(text).unwrap(), read_record(text).unwrap());
+        assert_eq!((names(&fresh.crds), fresh.objects.len()), (vec!["A/a".into(), "B/b".into()], 0));
+        assert_eq!((recorded.crds.len(), names(&recorded.objects)), (0, vec!["A/a".into(), "B/b".into()]));
+    }
+
+    #[test]
     fn objects_hooks_and_crds_are_told_apart() {
         let text = "\
 ---
@@ -258,7 +373,7 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         assert_eq!(names(&rendered.crds), ["CustomResourceDefinition/w"]);
         assert_eq!(rendered.hooks[0].events, ["pre-install", "post-upgrade"]);
         assert_eq!(rendered.hooks[0].file, "app/templates/job.yaml");
-        let recorded = read(&rendered.manifest).unwrap();
+        let recorded = read_record(&rendered.manifest).unwrap();
         assert_eq!((recorded.objects, recorded.hooks, recorded.crds), (rendered.objects, vec![], vec![]));
     }
 
@@ -267,6 +382,33 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
         assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
         assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
+    }
+
+    #[test]
+    fn a_survey_names_the_files_and_bears_what_is_no_yaml() {
+        let text = "\
+---
+# Source: app/crds/w.yaml
+{apiVersion: v1, kind: A, metadata: {name: a}}
+---
+# Source: app/templates/a.yaml
+}: {
+---
+# Source: app/templates/b.yaml
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: B, metadata: {name: b, annotations: {helm.sh/hook: test}}}
+---
+# Source: app/templates/c.yaml
+{apiVersion: v1, kind: C, metadata: {name: c, annotations: {helm.sh/hook: 'pre-install, Test-Success'}}}
+";
+        let found: Vec<_> = survey(text).into_iter().map(|it| (it.file, it.is_of_crds, it.hook)).collect();
+        let hook = Some(vec!["pre-install".to_owned(), "test".to_owned()]);
+        let file = |name: &str| format!("app/{name}.yaml");
+        let expected =
+            [(file("crds/w"), true, None), (file("templates/b"), false, None), (file("templates/c"), false, hook)];
+        assert_eq!(found, expected);
     }
 
     #[test]
@@ -286,7 +428,7 @@ metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
         assert_eq!(names(&ordinary.objects), ["Secret/b", "ConfigMap/a"]);
         let hooks = read(&list("helm.sh/hook: pre-install, helm.sh/hook-weight: '3'")).unwrap().hooks;
         assert_eq!((hooks.len(), hooks[0].object.name(), hooks[0].others[0].name()), (1, "a", "b"));
-        let again = read(&hooks[0].text).unwrap().hooks;
+        let again = read_record(&hooks[0].text).unwrap().hooks;
         assert_eq!(again[0].events, ["pre-install"], "a record of it can be read again");
         assert_eq!(again[0].others[0].annotation("helm.sh/hook-weight"), Some("3"));
     }

@@ -57,6 +57,8 @@ pub enum ObjectError {
     Missing(&'static str),
     #[error("its {0} is not a {1}")]
     WrongType(&'static str, &'static str),
+    #[error("{1:?} cannot be its {0}")]
+    NoName(&'static str, String),
 }
 
 impl Object {
@@ -72,6 +74,12 @@ impl Object {
             return Err(ObjectError::Missing("metadata"));
         }
         required(&value, "/metadata/name", "metadata.name")?;
+        for (pointer, name) in [("/metadata/name", "metadata.name"), ("/metadata/namespace", "metadata.namespace")] {
+            match value.pointer(pointer).and_then(Value::as_str) {
+                Some(text) if !is_path_segment(text) => return Err(ObjectError::NoName(name, text.to_owned())),
+                _ => {}
+            }
+        }
         for (pointer, name) in [("/metadata/labels", "labels"), ("/metadata/annotations", "annotations")] {
             if value.pointer(pointer).is_some_and(|map| !map.is_object() && !map.is_null()) {
                 return Err(ObjectError::WrongType(name, "map"));
@@ -227,6 +235,13 @@ impl Object {
     }
 }
 
+/// Whether a text stands for itself in the path of a request. One that does not may lead to another object, to a subresource, or
+/// out of the namespace. No name in Kubernetes has such characters.
+pub fn is_path_segment(text: &str) -> bool {
+    let is_harmless = |c: char| !matches!(c, '/' | '%' | '?' | '#' | '\\') && !c.is_whitespace() && !c.is_control();
+    text != "." && text != ".." && text.chars().all(is_harmless)
+}
+
 /// Groups of Kubernetes itself whose objects have maps of texts. What a null means elsewhere is for a CRD to say.
 fn is_builtin(group: &str) -> bool {
     const DOTTED: [&str; 4] =
@@ -334,6 +349,19 @@ impl fmt::Display for ObjectId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_would_lead_elsewhere_is_none() {
+        let object = |name: &str, namespace: &str| {
+            let metadata = json!({"name": name, "namespace": namespace});
+            Object::new(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata})).map(|_| ())
+        };
+        assert_eq!(object("system:web.1", "here"), Ok(()));
+        for name in ["a/exec", "..", ".", "a?b", "a#b", "a%2fb", "a b", "a\nb", "..\\a"] {
+            assert_eq!(object(name, "here"), Err(ObjectError::NoName("metadata.name", name.to_owned())));
+            assert_eq!(object("a", name), Err(ObjectError::NoName("metadata.namespace", name.to_owned())));
+        }
+    }
 
     #[test]
     fn an_object_needs_a_kind_a_version_and_a_name() {

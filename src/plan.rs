@@ -86,6 +86,11 @@ impl Planned {
             is_settled: false,
         }
     }
+
+    /// Its kind and its namespace: what a watch has to see.
+    pub fn place(&self) -> (&Kind, Option<&str>) {
+        (&self.kind, self.object.namespace())
+    }
 }
 
 /// What can be asked about an object before the release is there.
@@ -302,7 +307,7 @@ pub fn before(history: &History, namespace: &str, kinds: &Kinds) -> Vec<Applied>
 /// The objects of a manifest that another tool recorded for a release in this namespace. What cannot be read was not
 /// applied either, and a kind that is gone took its objects with it.
 pub fn members(manifest: &str, namespace: &str, kinds: &Kinds) -> Vec<Applied> {
-    let objects = manifest::read(manifest).map(|rendered| rendered.objects).unwrap_or_default();
+    let objects = manifest::read_record(manifest).map(|rendered| rendered.objects).unwrap_or_default();
     let ids = objects.iter().filter_map(|object| {
         let mut id = object.id();
         let kind = kinds.any_version(&id.group, &id.kind)?;

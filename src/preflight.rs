@@ -218,7 +218,8 @@ impl Asker<'_> {
             return Ok(Found::Unjudged);
         }
         let is_of_object = matches!(complaint.category, Category::ImmutableField | Category::InvalidObject);
-        if self.allowed.leave && is_of_object {
+        let may_replace = self.allowed.replace && complaint.category == Category::ImmutableField && !holds_data(id);
+        if self.allowed.leave && is_of_object && !may_replace {
             self.check_owner(planned, id).await?;
             let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
             // What is there stays; what is not there cannot be left as it is.

@@ -30,6 +30,8 @@ use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::ObjectId;
 use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
+use crate::reach::trial::SOME_NAMESPACE;
+use crate::reach::{self, Allowance, ReachError, Says, Trial};
 use crate::reconcile::{Taken, is_same_input};
 use crate::redaction::Redactor;
 use crate::release::mask;
@@ -95,6 +97,8 @@ pub enum PreviewError {
     Discovery(#[from] DiscoveryError),
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    Reach(#[from] ReachError),
     #[error(transparent)]
     Rejected(#[from] Rejected),
     #[error(transparent)]
@@ -241,11 +245,15 @@ impl Drafter<'_> {
     async fn planned(&self, route: Route<'_>) -> Result<Drafted, PreviewError> {
         if let Route::Record(record, manner) = route {
             let (chart, hooks) = (record.chart_name().to_owned(), record.hooks.clone());
-            match self.plan(manifest::read(&record.manifest)?, &chart, &hooks).await {
+            match self.plan(manifest::read_record(&record.manifest)?, &chart, &hooks).await {
                 // A record has no crds/: if one of those went, only a render brings it back.
                 Err(PreviewError::Plan(PlanError::UnknownKind { .. })) => {}
                 Err(error) => return Err(error),
                 Ok((mut plan, before)) => {
+                    // Of a revision that stays, only what somebody changed is written.
+                    if manner != Manner::Repair {
+                        self.check_reach(&plan, &hooks).await?;
+                    }
                     if !matches!(manner, Manner::Rollout { .. }) {
                         plan.prune.clear();
                     }
@@ -257,7 +265,29 @@ impl Drafter<'_> {
         let rendered = self.render().await?;
         let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
         let (plan, before) = self.plan(rendered, &chart, &hooks).await?;
+        self.check_reach(&plan, &hooks).await?;
         Ok(Drafted { plan, chart, hooks, before, manner: Manner::Rollout { is_lenient: false } })
+    }
+
+    /// Refuses what the operator would refuse.
+    async fn check_reach(&self, plan: &Plan, hooks: &[HookRecord]) -> Result<(), ReachError> {
+        let Identity { namespace: home, owner, .. } = self.identity;
+        let Scene { watch, helm, kinds, .. } = self.scene;
+        let kinds = kinds.kinds();
+        let mut outside = reach::of_plan(plan, home);
+        outside.extend(reach::of_hooks(hooks, home, &kinds));
+        if outside.is_empty() {
+            return Ok(());
+        }
+        let allowance = match watch.allow {
+            Some(reach) => Allowance { reach, says: Says::Watch },
+            None => {
+                let home = if owner.namespace.is_some() { SOME_NAMESPACE } else { home };
+                let trial = Trial::of(&watch.chart, &watch.overrides, home, &kinds.capabilities, helm).await?;
+                trial.allowance(|gvk| kinds.get(gvk).map(|kind| kind.namespaced))
+            }
+        };
+        Ok(allowance.check(outside)?)
     }
 
     async fn plan(

@@ -18,8 +18,12 @@ mod fights;
 mod heal;
 mod holds;
 mod hooking;
+mod journal;
 mod memory;
 mod others;
+mod pausing;
+mod reaching;
+mod rechecking;
 mod recording;
 mod recover;
 mod report;
@@ -41,6 +45,7 @@ use crate::status::{Failure, Stage};
 use recover::Recovered;
 
 pub use failing::ReconcileError;
+pub use journal::{SELDOM, milliseconds, note_outcome, span};
 pub use memory::Memory;
 pub use subject::{Context, Subject, Wish};
 pub use takeover::{Taken, is_same_input};
@@ -48,8 +53,10 @@ pub use takeover::{Taken, is_same_input};
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Wait for a change.
+    /// Wait for a change, or for the period.
     Rest,
+    /// Wait for a change, and for nothing else.
+    Wait,
     /// Look again after a while.
     Look(Duration),
     /// Something is still to be told.
@@ -110,6 +117,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
     let subject = Subject::of(cr, context, turn);
     subject.tell_problems().await;
+    if let Some(next) = subject.pause().await? {
+        return Ok(next);
+    }
     if cr.metadata.deletion_timestamp.is_some() {
         return Box::pin(subject.uninstall()).await.map_err(|error| subject.shown_error(error));
     }
@@ -120,24 +130,20 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         Err(ReconcileError::Moment) => return Ok(Next::Look(LOOK_AGAIN)),
         Err(ReconcileError::TooEarly(left)) => return Ok(Next::Pause(left)),
         Err(ReconcileError::AtHook(waiting)) => {
+            tracing::debug!("{waiting}");
             subject.write_at_hook(&waiting.to_string()).await?;
             return Ok(Next::Look(waiting.look));
         }
         _ => {}
     }
-    if let Some(error) = result.as_ref().err().filter(|error| !matches!(error, ReconcileError::Interrupted)) {
+    if let Some(error) = result.as_ref().err().filter(|error| error.is_told()) {
         tell_failure(&subject, error, &known).await.map_err(|error| subject.shown_error(error))?;
     }
     let mut standing = result.map_err(|error| subject.shown_error(error))?;
     subject.forget_attempt();
     subject.forget_pause();
     let next = subject.report(Some(&mut standing), None).await.map_err(|error| subject.shown_error(error))?;
-    tracing::debug!(
-        kind = subject.owner.gvk.kind,
-        namespace = subject.namespace,
-        name = subject.owner.name,
-        "looked at"
-    );
+    tracing::debug!(totalMs = subject.journal.total_ms(), "looked at");
     Ok(next)
 }
 
@@ -160,7 +166,7 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
         Some(Ok(standing)) => Some(standing),
         Some(Err(error)) => {
             let why = subject.shown(&error.to_string());
-            tracing::warn!(release = subject.release, "cannot look after what is deployed: {why}");
+            tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
             if error.category().retry() != Retry::Never {
                 subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
             }
@@ -180,17 +186,29 @@ const REPAIR_AGAIN: Duration = Duration::from_secs(10);
 
 /// What is in the cluster after this. `known` becomes what was known about the release when it began.
 async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
+    subject.check_is_watched()?;
+    let is_asked = subject.open_request().is_some();
     let mut history = None;
     *known = match subject.revisions() {
-        Some(seen) => seen,
-        None => Revisions::of(history.insert(subject.history().await?)),
+        Some(seen) if !is_asked => seen,
+        _ => Revisions::of(history.insert(subject.history().await?)),
     };
+    if is_asked {
+        subject.distrust_sources();
+    }
     let wish = subject.wish().await?;
     let owner = subject.owner_mark();
     let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
+    journal::note_course(&course);
     if let Some(latest) = known.latest().filter(|latest| course != Course::Resume && subject.is_at_hook(latest)) {
         // What is newer goes ahead of the next hook, and not of one that runs.
         Box::pin(subject.see_hook_end(latest.revision)).await?;
+    }
+    if let (Course::Keep, Some(history)) = (&course, &history)
+        && is_asked
+        && Box::pin(subject.renders_something_else(&wish, history)).await?
+    {
+        return render_over(subject, &wish, history).await;
     }
     if let (Course::Keep, Some(latest)) = (&course, known.latest())
         && known.leftovers().is_empty()
@@ -232,6 +250,7 @@ async fn follow(
         *known = Revisions::of(&read);
         let course_now = course::decide(known, Some(&read), &situation);
         let may_render = may_render_instead(&course_now, &read);
+        journal::note_course(&course_now);
         let step = take_step(subject, course_now, wish, &read).await;
         match step {
             Ok(Step::Done(standing)) => return Ok(*standing),
@@ -385,7 +404,7 @@ async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, Re
     if let Some(left) = subject.pause_left(latest.own.as_ref()) {
         return Err(ReconcileError::TooEarly(left));
     }
-    let rendered = manifest::read(&latest.manifest)?;
+    let rendered = manifest::read_record(&latest.manifest)?;
     let mut draft = latest.clone();
     if let Some(own) = draft.own.as_mut().filter(|own| subject.has_stale_request(Some(own))) {
         own.request = subject.request().answer();

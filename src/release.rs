@@ -87,6 +87,11 @@ impl Release {
         self.chart["name"].as_str().unwrap_or_default()
     }
 
+    /// `app-1.2.3`, as `helm list` shows it.
+    pub fn chart_label(&self) -> String {
+        format!("{}-{}", self.chart_name(), self.chart["version"].as_str().unwrap_or_default())
+    }
+
     /// The digest of the input that the manifest was rendered from, if we rendered it.
     ///
     /// helm drops our part of a record that it supersedes, and keeps our label. A rollback copies the label together with

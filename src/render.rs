@@ -7,6 +7,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`lanes`] | how many renders run at once |
+//! | [`memory`] | how much memory a render may take |
 //! | [`process`] | one run of a program within limits |
 //! | [`complaint`] | what helm says on failure, readable |
 //! | [`gateway`] | what helm may see of the cluster |
@@ -15,14 +16,12 @@
 //! This module does not read the output: that is for [`crate::manifest`].
 
 use std::ffi::OsString;
-use std::fs::{OpenOptions, Permissions};
+use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-
-use tempfile::TempDir;
 
 use crate::calls::Calls;
 use crate::chart::{Asks, Chart, revision};
@@ -30,10 +29,12 @@ use crate::discovery::{Capabilities, Catalog, Kinds};
 use crate::error::Category;
 use crate::values::Values;
 use crate::watches::{Crds, Lookup};
+use crate::workplace::{self, PrivateDir};
 
 pub mod complaint;
 pub mod gateway;
 pub mod lanes;
+pub mod memory;
 pub mod process;
 pub mod schema;
 
@@ -135,6 +136,8 @@ pub enum RenderError {
     TimeLimit(Duration),
     #[error("helm printed more than {} MiB and was stopped; look for an endless loop in the chart's templates", .0 / 1024 / 1024)]
     OutputLimit(u64),
+    #[error("helm needed more than {} MiB of memory and was stopped; look for what is repeated too often in the chart's templates or in the values, or give the operator more memory", .0 / 1024 / 1024)]
+    MemoryLimit(u64),
     /// The values break the chart's schema.
     #[error("{0}")]
     Schema(String),
@@ -165,7 +168,10 @@ impl RenderError {
         match self {
             RenderError::Schema(_) => Category::InvalidValues,
             RenderError::Chart(_) => Category::InvalidChart,
-            RenderError::Refused(_) | RenderError::NotText | RenderError::OutputLimit(_) => Category::RenderFailed,
+            RenderError::Refused(_)
+            | RenderError::NotText
+            | RenderError::OutputLimit(_)
+            | RenderError::MemoryLimit(_) => Category::RenderFailed,
             RenderError::Wanting(_) => Category::Missing,
             RenderError::UnknownKind { .. } => Category::UnknownKind,
             RenderError::Lookup(failure) => failure.error.category(),
@@ -191,6 +197,10 @@ impl From<Complaint> for RenderError {
 }
 
 impl Helm {
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Finds helm, by the given path or on PATH, and asks for its version.
     pub async fn find(explicit: Option<&Path>) -> Result<Self, RenderError> {
         let program = match explicit {
@@ -249,7 +259,7 @@ impl Helm {
 
     async fn template_in(
         &self,
-        home: &TempDir,
+        home: &PrivateDir,
         request: &Request<'_>,
         way: Option<Way<'_>>,
     ) -> Result<String, RenderError> {
@@ -263,12 +273,16 @@ impl Helm {
             chart = own;
         }
         let limits = Limits { is_patient: request.is_patient, ..self.limits };
-        let mut args = arguments(request, &chart, &values);
+        let mut args = arguments(request, &values);
         match way {
             Some(way) => args.extend(self.asking(&way, request)),
             None => args.extend(believing(request.capabilities)),
         }
+        args.extend(by_place(request.release, &chart));
         let ended = self.run_within(home, &args, limits).await?;
+        if !ended.success && memory::has_run_out(&ended.stderr) {
+            return Err(RenderError::MemoryLimit(limits.memory));
+        }
         if !ended.success {
             return Err(complaint::read(&ended.stderr, &request.chart.name).into());
         }
@@ -312,7 +326,8 @@ impl Helm {
         let home = private_dir()?;
         let file = home.path().join("values.json");
         write(&file, values).map_err(RenderError::Temporary)?;
-        let args = ["template".into(), "own".into(), chart.into(), "-f".into(), file.into()];
+        let mut args = vec!["template".into(), "-f".into(), file.into()];
+        args.extend(by_place("own", chart));
         let ended = self.run(&home, &args).await?;
         if !ended.success {
             return Ok(Err(ended.stderr));
@@ -320,11 +335,11 @@ impl Helm {
         String::from_utf8(ended.stdout).map(Ok).map_err(|_| RenderError::NotText)
     }
 
-    async fn run(&self, home: &TempDir, args: &[OsString]) -> Result<Ended, RenderError> {
+    async fn run(&self, home: &PrivateDir, args: &[OsString]) -> Result<Ended, RenderError> {
         self.run_within(home, args, self.limits).await
     }
 
-    async fn run_within(&self, home: &TempDir, args: &[OsString], limits: Limits) -> Result<Ended, RenderError> {
+    async fn run_within(&self, home: &PrivateDir, args: &[OsString], limits: Limits) -> Result<Ended, RenderError> {
         process::run(&self.program, home.path(), args, limits).await.map_err(|error| match error {
             ProcessError::Spawn(error) | ProcessError::Read(error) => {
                 RenderError::Spawn { program: self.program.clone(), error }
@@ -335,8 +350,9 @@ impl Helm {
     }
 }
 
-fn arguments(request: &Request<'_>, chart: &Path, values: &Path) -> Vec<OsString> {
-    let mut args: Vec<OsString> = vec!["template".into(), request.release.into(), chart.into()];
+/// All but what is given by place.
+fn arguments(request: &Request<'_>, values: &Path) -> Vec<OsString> {
+    let mut args: Vec<OsString> = vec!["template".into()];
     args.extend(["-n".into(), request.namespace.into(), "-f".into(), values.into()]);
     args.push("--include-crds".into());
     for assignment in request.values.exact_integers() {
@@ -346,6 +362,11 @@ fn arguments(request: &Request<'_>, chart: &Path, values: &Path) -> Vec<OsString
         args.push("--is-upgrade".into());
     }
     args
+}
+
+/// What is given by place, behind all flags: nothing there can be one.
+fn by_place(release: &str, chart: &Path) -> [OsString; 3] {
+    ["--".into(), release.into(), chart.into()]
 }
 
 /// What helm believes about the cluster without asking it.
@@ -360,10 +381,8 @@ fn believing(capabilities: &Capabilities) -> Vec<OsString> {
     args
 }
 
-fn private_dir() -> Result<TempDir, RenderError> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("chartwright-").permissions(Permissions::from_mode(0o700));
-    builder.tempdir().map_err(RenderError::Temporary)
+fn private_dir() -> Result<PrivateDir, RenderError> {
+    workplace::private_dir("helm-").map_err(RenderError::Temporary)
 }
 
 /// Values may be secrets, so both the directory and the file are for this user only.

@@ -4,7 +4,6 @@
 //! only its target is kept.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::children::Children;
 use crate::drift::Replicas;
+use crate::namespaces::{Namespaces, Scope};
 use crate::object::{Object, ObjectKey, split_api_version};
 use crate::release::Applied;
 use crate::watching;
@@ -31,10 +31,16 @@ type Place = (Option<String>, String);
 
 pub struct Scalers {
     client: Client,
+    namespaces: Namespaces,
+    /// The watches that were started, by what they cover.
+    started: Mutex<HashMap<Scope, Watched>>,
+    stop: CancellationToken,
+}
+
+#[derive(Clone)]
+struct Watched {
     table: Arc<Mutex<Table>>,
     synced: watch::Sender<bool>,
-    started: AtomicBool,
-    stop: CancellationToken,
 }
 
 #[derive(Default)]
@@ -46,31 +52,35 @@ struct Table {
 }
 
 impl Scalers {
-    pub fn new(client: Client, stop: CancellationToken) -> Self {
-        Scalers {
-            client,
-            table: Arc::default(),
-            synced: watch::Sender::new(false),
-            started: AtomicBool::new(false),
-            stop,
-        }
+    pub fn new(client: Client, namespaces: Namespaces, stop: CancellationToken) -> Self {
+        Scalers { client, namespaces, started: Mutex::default(), stop }
     }
 
-    /// Starts the watch, if it does not run yet. Whose replicas may be judged anew is told through `children`.
-    pub fn start(&self, children: &Arc<Children>) {
-        if !self.started.swap(true, Ordering::Relaxed) {
-            let api = Api::<HorizontalPodAutoscaler>::all(self.client.clone());
-            let told = Told { table: self.table.clone(), synced: self.synced.clone(), children: children.clone() };
-            tokio::spawn(follow(api, told, self.stop.clone()));
-        }
+    /// Starts the watch that sees autoscalers of a namespace, if it does not run yet. Whose replicas may be judged anew is told
+    /// through `children`.
+    pub fn start(&self, namespace: Option<&str>, children: &Arc<Children>) {
+        drop(self.watch(namespace, children));
     }
 
     /// Starts the watch, and returns once it knows all autoscalers, or that it may not know them.
-    pub async fn ready(&self, children: &Arc<Children>) {
-        self.start(children);
-        let mut synced = self.synced.subscribe();
+    pub async fn ready(&self, namespace: Option<&str>, children: &Arc<Children>) {
+        let mut synced = self.watch(namespace, children).synced.subscribe();
         // The sender lives as long as `self`, so there is no error. Who waited in vain leaves the replicas alone.
         let _ = tokio::time::timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
+    }
+
+    fn watch(&self, namespace: Option<&str>, children: &Arc<Children>) -> Watched {
+        let scope = self.namespaces.scope_of(namespace);
+        let mut started = locked(&self.started);
+        if let Some(watched) = started.get(&scope) {
+            return watched.clone();
+        }
+        let watched = Watched { table: Arc::default(), synced: watch::Sender::new(false) };
+        let api: Api<HorizontalPodAutoscaler> = watching::api(self.client.clone(), &scope);
+        let told = Told { watched: watched.clone(), children: children.clone() };
+        tokio::spawn(follow(api, told, self.stop.clone()));
+        started.insert(scope, watched.clone());
+        watched
     }
 
     /// Whether an autoscaler targets an object. As long as nobody knows, its replicas are left alone.
@@ -89,9 +99,11 @@ impl Scalers {
 
     /// The same, once these autoscalers are gone.
     pub fn governs_without(&self, key: &ObjectKey, leaving: &[ObjectKey]) -> bool {
-        let table = locked(&self.table);
+        let started = locked(&self.started);
+        let Some(watched) = started.get(&self.namespaces.scope_of(key.namespace.as_deref())) else { return false };
+        let table = locked(&watched.table);
         if !table.synced {
-            return self.started.load(Ordering::Relaxed);
+            return true;
         }
         let going = leaving.iter().filter(|scaler| {
             let place = (scaler.namespace.clone(), scaler.name.clone());
@@ -103,15 +115,14 @@ impl Scalers {
 
 /// What the watch tells.
 struct Told {
-    table: Arc<Mutex<Table>>,
-    synced: watch::Sender<bool>,
+    watched: Watched,
     children: Arc<Children>,
 }
 
 impl Told {
     fn note(&self, event: watcher::Event<HorizontalPodAutoscaler>) {
         let is_list = matches!(event, watcher::Event::InitDone);
-        let news = locked(&self.table).note(event);
+        let news = locked(&self.watched.table).note(event);
         news.iter().for_each(|target| self.children.wake(target));
         if is_list {
             self.is_synced();
@@ -120,8 +131,8 @@ impl Told {
 
     /// From now on replicas can be judged.
     fn is_synced(&self) {
-        locked(&self.table).synced = true;
-        if !self.synced.send_replace(true) {
+        locked(&self.watched.table).synced = true;
+        if !self.watched.synced.send_replace(true) {
             self.children.wake_all();
         }
     }
@@ -233,8 +244,8 @@ pub fn target_of(object: &Object) -> Option<ObjectKey> {
 }
 
 /// A poisoned lock still holds targets.
-fn locked(table: &Mutex<Table>) -> std::sync::MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

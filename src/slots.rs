@@ -14,13 +14,14 @@ use crate::queue::order::{Order, Ticket};
 pub struct Slots(Arc<Mutex<State>>);
 
 struct State {
+    total: usize,
     free: usize,
     waiting: Order<oneshot::Sender<Slot>>,
 }
 
 impl Slots {
     pub fn new(count: usize) -> Self {
-        Slots(Arc::new(Mutex::new(State { free: count, waiting: Order::default() })))
+        Slots(Arc::new(Mutex::new(State { total: count, free: count, waiting: Order::default() })))
     }
 
     /// Waits for a slot. It is free again when it is dropped.
@@ -44,6 +45,12 @@ impl Slots {
         let mut state = self.locked();
         state.free = state.free.checked_sub(1)?;
         Some(self.slot())
+    }
+
+    /// How many are taken, and how many wait for one.
+    pub fn load(&self) -> (usize, usize) {
+        let state = self.locked();
+        (state.total - state.free, Urgency::ALL.iter().map(|urgency| state.waiting.len(*urgency)).sum())
     }
 
     fn slot(&self) -> Slot {
@@ -120,6 +127,7 @@ mod tests {
         assert!(install.as_mut().now_or_never().is_none());
         assert!(edit.as_mut().now_or_never().is_none());
         assert!(slots.try_acquire().is_none());
+        assert_eq!(slots.load(), (1, 3));
         drop(held);
         assert!(install.as_mut().now_or_never().is_none());
         drop(edit.as_mut().now_or_never().expect("the edit has it"));

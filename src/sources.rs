@@ -30,6 +30,7 @@ use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
 use crate::identity::Identity;
 use crate::listeners::{Listeners, Parent};
+use crate::namespaces::{Namespaces, Scope};
 use crate::ownership::{self, Claim};
 use crate::queue::Urgency;
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
@@ -200,19 +201,20 @@ where
 pub struct Sources {
     client: Client,
     shared: Arc<Shared>,
-    started: Mutex<HashSet<SourceKind>>,
+    namespaces: Namespaces,
+    started: Mutex<HashSet<(SourceKind, Scope)>>,
     stop: CancellationToken,
 }
 
 struct Shared {
-    table: Mutex<Table>,
+    tables: Mutex<HashMap<Scope, Table>>,
     listeners: Arc<Listeners>,
 }
 
 impl Sources {
-    pub fn new(client: Client, listeners: Arc<Listeners>, stop: CancellationToken) -> Self {
-        let shared = Arc::new(Shared { table: Mutex::default(), listeners });
-        Sources { client, shared, started: Mutex::default(), stop }
+    pub fn new(client: Client, listeners: Arc<Listeners>, namespaces: Namespaces, stop: CancellationToken) -> Self {
+        let shared = Arc::new(Shared { tables: Mutex::default(), listeners });
+        Sources { client, shared, namespaces, started: Mutex::default(), stop }
     }
 
     /// What a custom resource refers to. From now on it is told when that changes, and no longer when something else does.
@@ -225,8 +227,9 @@ impl Sources {
     ) -> Result<Vec<Content>, ReadError> {
         let at = |it: &Reference| (it.kind, Place::new(Some(&identity.namespace), &it.name));
         let reader = self.shared.listeners.parent_of(kind, place);
+        let scope = self.namespaces.scope_of(Some(&identity.namespace));
         if let Some(reader) = &reader {
-            self.shared.table().refer(reader, references.iter().map(at).collect());
+            self.shared.with(&scope, |table| table.refer(reader, references.iter().map(at).collect()));
         }
         // All keys of an object are from one version of it.
         let mut objects: HashMap<At, Keys> = HashMap::new();
@@ -255,16 +258,14 @@ impl Sources {
         reader: Option<&Parent>,
         fetch: impl Future<Output = Result<Found, ReadError>>,
     ) -> Result<Keys, ReadError> {
-        self.watch(at.0);
-        let (known, told) = {
-            let table = self.shared.table();
-            (table.keys(at, keys), table.told(at))
-        };
+        let scope = self.namespaces.scope_of(at.1.namespace.as_deref());
+        self.watch(at.0, &scope);
+        let (known, told) = self.shared.with(&scope, |table| (table.keys(at, keys), table.told(at)));
         if let Some(known) = known {
             return Ok(known);
         }
         let found = fetch.await?;
-        let stale = self.shared.table().learn(at, keys, &found, told, reader);
+        let stale = self.shared.with(&scope, |table| table.learn(at, keys, &found, told, reader));
         self.shared.wake(&stale);
         Ok(Keys::of(&found, keys))
     }
@@ -272,30 +273,42 @@ impl Sources {
     /// The kinds that a custom resource refers to and that cannot be watched: a change of them goes unnoticed.
     pub fn unwatched(&self, kind: &Kind, place: &Place) -> Vec<SourceKind> {
         let reader = self.shared.listeners.parent_of(kind, place);
-        reader.map(|reader| self.shared.table().blind_to(&reader)).unwrap_or_default()
+        let Some(reader) = reader else { return vec![] };
+        let mut kinds: Vec<_> = self.shared.all().values().flat_map(|table| table.blind_to(&reader)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// Has everything that a custom resource refers to read again.
+    pub fn distrust(&self, kind: &Kind, place: &Place) {
+        if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
+            self.shared.all().values_mut().for_each(|table| table.distrust(&reader));
+        }
     }
 
     /// Drops what only a custom resource that is gone referred to.
     pub fn forget(&self, kind: &Kind, place: &Place) {
         if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
-            self.shared.table().refer(&reader, HashSet::new());
+            self.shared.all().values_mut().for_each(|table| table.refer(&reader, HashSet::new()));
         }
     }
 
-    fn watch(&self, kind: SourceKind) {
+    fn watch(&self, kind: SourceKind, scope: &Scope) {
         let mut started = self.started.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !started.insert(kind) {
+        if !started.insert((kind, scope.clone())) {
             return;
         }
         let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let watched = (kind, scope.clone());
         match kind {
             SourceKind::Secret => {
-                let api = Api::<PartialObjectMeta<Secret>>::all(self.client.clone());
-                tokio::spawn(follow(api, kind, Some(WATCHED_SECRETS), shared, stop));
+                let api: Api<PartialObjectMeta<Secret>> = watching::api(self.client.clone(), scope);
+                tokio::spawn(follow(api, watched, Some(WATCHED_SECRETS), shared, stop));
             }
             SourceKind::ConfigMap => {
-                let api = Api::<PartialObjectMeta<ConfigMap>>::all(self.client.clone());
-                tokio::spawn(follow(api, kind, None, shared, stop));
+                let api: Api<PartialObjectMeta<ConfigMap>> = watching::api(self.client.clone(), scope);
+                tokio::spawn(follow(api, watched, None, shared, stop));
             }
         }
     }
@@ -303,7 +316,7 @@ impl Sources {
 
 async fn follow<K>(
     api: Api<PartialObjectMeta<K>>,
-    kind: SourceKind,
+    (kind, scope): (SourceKind, Scope),
     fields: Option<&'static str>,
     shared: Arc<Shared>,
     stop: CancellationToken,
@@ -314,16 +327,17 @@ async fn follow<K>(
     pin_mut!(events);
     loop {
         match events.try_next().await {
-            Ok(Some(event)) => shared.note(kind, event),
+            Ok(Some(event)) => shared.note(kind, &scope, event),
             Ok(None) => break,
             Err(error) => {
                 if matches!(watching::code(&error), Some(403 | 404)) {
-                    let readers = shared.table().is_refused(kind);
+                    let readers = shared.with(&scope, |table| table.is_refused(kind));
                     shared.wake(&readers);
                 }
-                let (kind, words) = (kind.as_str(), watching::words(&error));
+                let (kind, namespace, words) = (kind.as_str(), scope.as_deref(), watching::words(&error));
                 tracing::warn!(
                     kind,
+                    namespace,
                     "values come from objects of this kind, and the watch of it broke; trying again: {words}"
                 );
             }
@@ -332,7 +346,7 @@ async fn follow<K>(
 }
 
 impl Shared {
-    fn note<K>(&self, kind: SourceKind, event: watcher::Event<PartialObjectMeta<K>>) {
+    fn note<K>(&self, kind: SourceKind, scope: &Scope, event: watcher::Event<PartialObjectMeta<K>>) {
         let seen = |object: PartialObjectMeta<K>| (kind, place(&object.metadata), version(&object.metadata));
         let news = match event {
             watcher::Event::Init => News::ListStarts(kind),
@@ -346,7 +360,7 @@ impl Shared {
                 News::Changed((kind, place), version)
             }
         };
-        let readers: Vec<Parent> = self.table().note(news);
+        let readers: Vec<Parent> = self.with(scope, |table| table.note(news));
         self.wake(&readers);
     }
 
@@ -354,9 +368,13 @@ impl Shared {
         readers.iter().for_each(|reader| self.listeners.wake(reader, Urgency::Edit));
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn with<T>(&self, scope: &Scope, work: impl FnOnce(&mut Table) -> T) -> T {
+        work(self.all().entry(scope.clone()).or_default())
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<Scope, Table>> {
         // A poisoned lock still holds what was read.
-        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.tables.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -13,9 +13,12 @@ use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
 use crate::error::Category;
-use crate::health::{self, Health, State};
+use crate::health::{self, Health, Scale, State};
 use crate::object::ObjectId;
 use crate::release::{HeldBy, Hold};
+
+/// Where the status says which request for a full check was answered last.
+pub const HANDLED: &str = "lastHandledRequestedAt";
 
 /// How a reconcile ended.
 #[derive(Debug)]
@@ -28,6 +31,10 @@ pub struct Report<'a> {
     pub present: Option<Present<'a>>,
     /// What others keep changing, a sentence each.
     pub contested: Vec<String>,
+    /// The request for a full check that is answered by this.
+    pub requested: Option<String>,
+    /// How often objects were repaired in all, where that is more than the status says.
+    pub repairs: Option<u64>,
 }
 
 /// What is in the cluster of a release.
@@ -41,6 +48,8 @@ pub struct Present<'a> {
     pub kept: &'a [ObjectId],
     /// What was there before the release, and nobody's.
     pub adopted: Vec<String>,
+    /// The pods of the release's workload, or that it has none that stands for it. None leaves what the status says of it.
+    pub scale: Option<Option<Scale>>,
 }
 
 /// A release that was applied completely.
@@ -111,8 +120,25 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
         }
         set_present(&mut status, present);
     }
+    conditions.end_pause();
+    if let Some(requested) = &report.requested {
+        status[HANDLED] = json!(requested);
+    }
+    if let Some(count) = report.repairs {
+        status["repairs"] = json!({"count": count, "last": now});
+    }
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(report.generation);
+    status
+}
+
+/// The status while nothing is done. What was said before stands, of the generation that it was said of.
+pub fn paused(old: Option<&Value>, message: &str, now: &str) -> Value {
+    let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now };
+    conditions.set("Paused", true, "PauseReconcileAnnotationTrue", message);
+    status["conditions"] = Value::Array(conditions.list);
     status
 }
 
@@ -125,11 +151,29 @@ fn set_present(status: &mut Value, present: &Present<'_>) {
             false => status[key] = json!(list),
         }
     }
+    if let Some(scale) = &present.scale {
+        set_scale(status, scale.as_ref());
+    }
     // As data too: where the record goes, the hold must not go with it.
     if let Some(deployed) = status.get_mut("deployedRelease").and_then(Value::as_object_mut) {
         match &present.held {
             None => drop(deployed.remove("hold")),
             Some((hold, _)) => drop(deployed.insert("hold".into(), json!(hold))),
+        }
+    }
+}
+
+/// Where the scale subresource of a custom resource reads it.
+fn set_scale(status: &mut Value, scale: Option<&Scale>) {
+    match scale {
+        Some(scale) => {
+            status["replicas"] = json!(scale.replicas);
+            status["selector"] = json!(scale.selector);
+        }
+        None => {
+            for key in ["replicas", "selector"] {
+                status.as_object_mut().map(|status| status.remove(key));
+            }
         }
     }
 }
@@ -186,6 +230,7 @@ pub fn leaving(old: Option<&Value>, generation: i64, message: &str, is_removed: 
     }
     conditions.set("ReleaseFailed", false, "", "");
     conditions.set("Irreconcilable", false, "", "");
+    conditions.end_pause();
     conditions.set("Ready", false, "Uninstalling", message);
     conditions.set("Reconciling", true, "Uninstalling", "");
     conditions.set("Stalled", false, "", "");
@@ -201,6 +246,7 @@ pub fn at_hook(old: Option<&Value>, generation: i64, message: &str, now: &str) -
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now };
     conditions.set("Initialized", true, "", "");
+    conditions.end_pause();
     set_failure(&mut conditions, None);
     conditions.set("Ready", false, REASON, message);
     conditions.set("Reconciling", true, REASON, message);
@@ -270,6 +316,13 @@ struct Conditions<'a> {
 }
 
 impl Conditions<'_> {
+    /// What was paused once says that it is not any more, so that somebody can wait for it.
+    fn end_pause(&mut self) {
+        if self.list.iter().any(|condition| condition["type"] == "Paused") {
+            self.set("Paused", false, "", "");
+        }
+    }
+
     fn remove(&mut self, kind: &str) {
         self.list.retain(|condition| condition["type"] != kind);
     }
@@ -324,7 +377,31 @@ mod tests {
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
         let present = Some(Present { objects, ..Present::default() });
-        Report { generation: 2, deployed, failure, present, contested: vec![] }
+        Report { generation: 2, deployed, failure, present, contested: vec![], requested: None, repairs: None }
+    }
+
+    #[test]
+    fn the_pods_of_the_workload_are_told_while_they_are_known() {
+        let of = |scale| {
+            let present = Some(Present { scale, ..Present::default() });
+            Report { present, ..report(deployed(1), None, &[]) }
+        };
+        let first = next(None, &of(Some(Some(Scale { replicas: 2, selector: "a=b".into() }))), "a");
+        assert_eq!((&first["replicas"], &first["selector"]), (&json!(2), &json!("a=b")));
+        let unknown = next(Some(&first), &of(None), "a");
+        assert_eq!(changes(Some(&first), &unknown), None);
+        let gone = next(Some(&first), &of(Some(None)), "a");
+        assert_eq!(changes(Some(&first), &gone), Some(json!({"replicas": null, "selector": null})));
+    }
+
+    #[test]
+    fn repairs_are_counted_and_nothing_is_written_where_there_were_none() {
+        let objects = [object(State::Current)];
+        let repaired = Report { repairs: Some(3), ..report(deployed(1), None, &objects) };
+        let first = next(None, &repaired, "a");
+        assert_eq!(first["repairs"], json!({"count": 3, "last": "a"}));
+        let second = next(Some(&first), &report(deployed(1), None, &objects), "b");
+        assert_eq!(changes(Some(&first), &second), None);
     }
 
     #[test]
@@ -352,6 +429,33 @@ mod tests {
         assert_eq!(condition(&after, "Ready")["reason"], "RenderFailed");
         assert_eq!(condition(&after, "Stalled")["status"], "True");
         assert_eq!(condition(&after, "Reconciling")["status"], "False");
+    }
+
+    #[test]
+    fn a_pause_leaves_what_was_said_and_its_end_is_told() {
+        let objects = [object(State::Current)];
+        let before = next(None, &report(deployed(1), None, &objects), "a");
+        let during = paused(Some(&before), "later", "b");
+        assert_eq!(condition(&during, "Paused")["message"], "later");
+        assert_eq!(
+            (&during["deployedRelease"], &during["observedGeneration"]),
+            (&before["deployedRelease"], &json!(2))
+        );
+        assert_eq!(condition(&during, "Ready"), condition(&before, "Ready"));
+        let after = next(Some(&during), &report(deployed(1), None, &objects), "c");
+        assert_eq!(
+            condition(&after, "Paused"),
+            &json!({"type": "Paused", "status": "False", "lastTransitionTime": "c"})
+        );
+        assert!(!before["conditions"].to_string().contains("Paused"), "who was never paused need not say so");
+    }
+
+    #[test]
+    fn an_answered_request_stays_answered() {
+        let asked = Report { requested: Some("today".into()), ..report(deployed(1), None, &[]) };
+        let answered = next(None, &asked, "a");
+        assert_eq!(answered[HANDLED], "today");
+        assert_eq!(next(Some(&answered), &report(deployed(1), None, &[]), "b")[HANDLED], "today");
     }
 
     #[test]

@@ -1,4 +1,8 @@
-//! Logs and events: what a person reads to know what happened.
+//! What a person reads to know what happened, and what machines ask: logs, events, metrics, traces and probes.
 
 pub mod events;
+pub mod health;
 pub mod logs;
+pub mod metrics;
+pub mod serve;
+pub mod traces;

@@ -1,8 +1,9 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and thirteen of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and sixteen of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`). It is refused as a whole when any entry is wrong, since an operator that silently serves half of its
+//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `allow`, `serviceAccountName`). It is
+//! refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
 //! | module | what is in it |
@@ -26,10 +27,12 @@ use serde_json::Value;
 
 use crate::chart::Chart;
 use crate::listeners::Ignore;
+use crate::reach::Reach;
 use crate::release::NameTemplate;
 use crate::render::{Helm, RenderError};
 use crate::values::Overrides;
 use crate::values::from::Source;
+use crate::wishes;
 use crate::yaml::{self, YamlError};
 
 pub mod duration;
@@ -59,9 +62,13 @@ pub struct Watch {
     pub values_from_annotation: Option<bool>,
     /// Which custom resources are served, as the parameter of a watch; `None` is all.
     pub selector: Option<String>,
-    /// `None` and zero are never: the watches tell what happens.
+    /// `None` and zero leave it to the flag.
     pub reconcile_period: Option<Duration>,
     pub lookup: Lookup,
+    /// What its releases may write outside of their namespace; `None` is what the chart makes with its default values.
+    pub allow: Option<Reach>,
+    /// The ServiceAccount of the release's namespace that objects are written as; `None` is the operator itself.
+    pub service_account: Option<String>,
     /// At least 1.
     pub max_concurrent: Option<usize>,
     /// Where the releases of cluster-scoped resources live.
@@ -81,6 +88,8 @@ pub struct Watch {
     pub retries: u32,
     /// How long a revision may take to become ready; `None` is any time.
     pub progress_deadline: Option<Duration>,
+    /// How long each hook may take, where it says nothing itself; `None` is five minutes.
+    pub hook_timeout: Option<Duration>,
 }
 
 /// What becomes of a revision that failed for good.
@@ -211,8 +220,41 @@ pub async fn load(path: &Path, base: &Path, helm: &Helm) -> Result<Watches, Watc
     Ok(Watches { entries: entries.into_iter().collect::<Result<_, _>>()?, warnings })
 }
 
+/// Loads the entry of one kind, in whichever version. What is wrong with others does not matter.
+pub async fn load_one(path: &Path, base: &Path, helm: &Helm, group: &str, kind: &str) -> Result<Watches, WatchesError> {
+    let is_meant = |gvk: &GroupVersionKind| gvk.group == group && gvk.kind == kind;
+    let Checked { entries, warnings } =
+        check_some(path, base, helm, |draft| draft.gvk.as_ref().is_some_and(is_meant)).await?;
+    Ok(Watches { entries: entries.into_iter().collect::<Result<_, _>>()?, warnings })
+}
+
+/// The kinds of a watches file, whatever else is in it. Nothing is loaded.
+pub fn kinds(path: &Path) -> Result<Vec<GroupVersionKind>, WatchesError> {
+    let text = std::fs::read_to_string(path).map_err(|error| WatchesError::Read { path: path.to_owned(), error })?;
+    let entries = yaml::parse(&text).map_err(|error| WatchesError::Syntax { path: path.to_owned(), error })?;
+    let entries = match &entries {
+        Value::Array(entries) => entries,
+        other => return Err(WatchesError::NotAList { path: path.to_owned(), found: fields::kind(other) }),
+    };
+    let kind = |entry: &Value| {
+        let text = |key: &str| entry[key].as_str();
+        Some(GroupVersionKind::gvk(text("group")?, text("version")?, text("kind")?))
+    };
+    Ok(entries.iter().filter_map(kind).collect())
+}
+
 /// Loads a watches file and goes on after an entry that is wrong.
 pub async fn check(path: &Path, base: &Path, helm: &Helm) -> Result<Checked, WatchesError> {
+    check_some(path, base, helm, |_| true).await
+}
+
+/// The same for some entries. One whose kind cannot be read has none.
+async fn check_some(
+    path: &Path,
+    base: &Path,
+    helm: &Helm,
+    is_meant: impl Fn(&Draft) -> bool,
+) -> Result<Checked, WatchesError> {
     let text = std::fs::read_to_string(path).map_err(|error| WatchesError::Read { path: path.to_owned(), error })?;
     let unset = RefCell::new(BTreeSet::new());
     let environment = |name: &str| {
@@ -223,7 +265,8 @@ pub async fn check(path: &Path, base: &Path, helm: &Helm) -> Result<Checked, Wat
         value
     };
     let file = File { path, base, lines: Lines::of(&text) };
-    let drafts = file.drafts(&text, &environment)?;
+    let mut drafts = file.drafts(&text, &environment)?;
+    drafts.retain(is_meant);
     let unset = unset.into_inner();
     let mut checked = file.finish(drafts, async |texts: &[Text]| expand::evaluate(texts, helm).await).await?;
     let warning = |name| format!("{}: `overrideValues`: ${name} is not set and counts as empty", path.display());
@@ -240,6 +283,9 @@ struct File<'a> {
 
 /// An entry on its way.
 struct Draft {
+    /// Its place in the file.
+    index: usize,
+    gvk: Option<GroupVersionKind>,
     /// For messages: `apps.example.com/v1 Web`.
     label: Option<String>,
     state: Result<(Fields, BTreeMap<String, Text>), Problem>,
@@ -262,13 +308,13 @@ impl File<'_> {
             if let (Some(gvk), Some(first)) = (&gvk, kinds.iter().position(|known| known.is_some() && *known == gvk)) {
                 state = Err(Problem::Duplicate { gvk: shown(gvk), first: first + 1 });
             }
-            kinds.push(gvk);
+            kinds.push(gvk.clone());
             let state = state.map(|fields| {
                 let texts = fields.overrides.iter().filter_map(|(key, value)| Some((key, value.as_str()?)));
                 let texts = texts.map(|(key, text)| (key.clone(), Text::expand(text, env))).collect();
                 (fields, texts)
             });
-            drafts.push(Draft { label: fields::label(entry), state });
+            drafts.push(Draft { index: drafts.len(), gvk, label: fields::label(entry), state });
         }
         Ok(drafts)
     }
@@ -300,12 +346,15 @@ impl File<'_> {
             }
         }
         let mut checked = Checked { entries: vec![], warnings: vec![] };
-        for (index, draft) in drafts.into_iter().enumerate() {
-            let place = |way: &[&str]| self.place(index, draft.label.as_deref(), way);
+        for draft in drafts {
+            let place = |way: &[&str]| self.place(draft.index, draft.label.as_deref(), way);
             let watch = draft.state.and_then(|(fields, texts)| {
                 for (way, sentence) in &fields.unknown {
                     let way: Vec<&str> = way.iter().map(String::as_str).collect();
                     checked.warnings.push(format!("{}: {sentence}", place(&way)));
+                }
+                if fields.reconcile_period.is_some_and(wishes::is_too_short) {
+                    checked.warnings.push(format!("{}: {}", place(&["reconcilePeriod"]), wishes::TOO_SHORT));
                 }
                 self.watch(fields, texts)
             });
@@ -331,6 +380,8 @@ impl File<'_> {
             selector: fields.selector,
             reconcile_period: fields.reconcile_period,
             lookup: fields.lookup,
+            allow: fields.allow,
+            service_account: fields.service_account,
             max_concurrent: fields.max_concurrent,
             release_namespace: fields.release_namespace,
             release_name: fields.release_name,
@@ -342,6 +393,7 @@ impl File<'_> {
             on_failure: fields.on_failure,
             retries: fields.retries,
             progress_deadline: fields.progress_deadline,
+            hook_timeout: fields.hook_timeout,
         })
     }
 

@@ -6,16 +6,22 @@
 //!
 //! It does not know what is watched, or what an event means.
 
+mod running;
+
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use futures::stream::{BoxStream, Stream, StreamExt, unfold};
-use kube::Resource;
-use kube::api::Api;
+use kube::api::{Api, ApiResource};
+use kube::core::{DynamicResourceScope, NamespaceResourceScope};
 use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 
 use crate::error::sentence;
+use crate::namespaces::Scope;
+
+pub use running::{State, Trouble, Watched, all};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -27,14 +33,17 @@ const SAY_AGAIN: Duration = Duration::from_secs(300);
 /// set back to a time before our place in its history.
 const TAKE_UP: u32 = 3;
 /// A server that knows nothing of streamed lists never says where one ends.
-const LIST_PATIENCE: Duration = Duration::from_secs(30);
+const STREAM_PATIENCE: Duration = Duration::from_secs(30);
+/// For a page of a list. The API server itself gives up after a minute.
+const PAGE_PATIENCE: Duration = Duration::from_secs(70);
 
 /// How the first list comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
     /// As the first events of the watch, so that nobody has to put together one large answer.
     Streamed,
-    /// By pages. Every API server has these.
+    /// By pages. Every API server has these, and they hold all that was written before. A streamed one may come from a cache that is
+    /// behind.
     Paged,
 }
 
@@ -71,12 +80,61 @@ pub fn events_with<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    events_after(api, labels, fields, Lists::Streamed)
+}
+
+/// The same, after a list of this kind.
+pub fn events_after<K>(
+    api: Api<K>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+    lists: Lists,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
     let (labels, fields) = (labels.map(str::to_owned), fields.map(str::to_owned));
+    begun(api, labels, fields, lists, PAGE_PATIENCE)
+}
+
+fn begun<K>(
+    api: Api<K>,
+    labels: Option<String>,
+    fields: Option<String>,
+    lists: Lists,
+    page_patience: Duration,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let shown = running::enter(api.resource_url());
     let config = move |lists| config(labels.as_deref(), fields.as_deref(), lists);
     let start = Box::new(move |lists| watcher(api.clone(), config(lists)).boxed()) as Start<_>;
-    let watch =
-        Watch { events: start(Lists::Streamed), start, lists: Lists::Streamed, listing: true, row: Row::default() };
+    let (listing, row) = (true, Row::default());
+    let watch = Watch { events: start(lists), start, lists, listing, row, page_patience, shown };
     unfold(watch, |mut watch| async move { Some((watch.next().await, watch)) })
+}
+
+/// What a watch covers, for a kind that is known only now.
+pub fn api_with<K>(client: Client, scope: &Scope, resource: &ApiResource) -> Api<K>
+where
+    K: Resource<Scope = DynamicResourceScope, DynamicType = ApiResource>,
+{
+    match scope {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+/// What a watch covers, for a kind of Kubernetes itself.
+pub fn api<K>(client: Client, scope: &Scope) -> Api<K>
+where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+{
+    match scope {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
 }
 
 /// The API server's own sentence, where there is one.
@@ -104,6 +162,16 @@ pub fn code(error: &watcher::Error) -> Option<u16> {
     }
 }
 
+/// Only where a list or a watch does not even begin, and nobody says why, did nobody answer.
+fn trouble(error: &watcher::Error) -> Trouble {
+    match error {
+        _ if matches!(code(error), Some(401 | 403 | 404)) => Trouble::Refused,
+        watcher::Error::InitialListFailed(kube::Error::Service(_) | kube::Error::HyperError(_))
+        | watcher::Error::WatchStartFailed(kube::Error::Service(_) | kube::Error::HyperError(_)) => Trouble::Unanswered,
+        _ => Trouble::Answered,
+    }
+}
+
 type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 type Start<K> = Box<dyn Fn(Lists) -> Events<K> + Send>;
 
@@ -114,14 +182,21 @@ struct Watch<K: 'static> {
     /// No list has been complete since the start.
     listing: bool,
     row: Row,
+    /// How long a page of a list may take.
+    page_patience: Duration,
+    /// For whoever asks how all watches are.
+    shown: running::Entry,
 }
 
 impl<K> Watch<K> {
     async fn next(&mut self) -> Result<Event<K>, watcher::Error> {
         loop {
             tokio::time::sleep(std::mem::take(&mut self.row.pause)).await;
-            let streams = self.listing && self.lists == Lists::Streamed;
-            let patience = if streams { LIST_PATIENCE } else { Duration::MAX };
+            let patience = self.patience();
+            // A page may take longer than a watch that works is quiet.
+            if !(self.listing && self.lists == Lists::Paged) {
+                self.shown.asks(Instant::now());
+            }
             match tokio::time::timeout(patience, self.events.next()).await {
                 Ok(Some(Ok(event))) => {
                     self.note(&event);
@@ -133,14 +208,34 @@ impl<K> Watch<K> {
                     }
                 }
                 Ok(None) => self.restart(self.lists),
-                Err(_) => self.restart(Lists::Paged),
+                Err(_) if self.lists == Lists::Streamed => self.restart(Lists::Paged),
+                Err(_) => {
+                    self.restart(Lists::Paged);
+                    let late = format!("no answer within {} s", patience.as_secs_f32());
+                    let error = watcher::Error::InitialListFailed(kube::Error::Service(late.into()));
+                    if let Some(error) = self.broke(error, Instant::now()) {
+                        return Err(error);
+                    }
+                }
             }
         }
     }
 
+    /// How long to wait for what comes next. Only where a list is complete may nothing come.
+    fn patience(&self) -> Duration {
+        match self.lists {
+            _ if !self.listing => Duration::MAX,
+            Lists::Streamed => STREAM_PATIENCE,
+            Lists::Paged => self.page_patience,
+        }
+    }
+
     fn note(&mut self, event: &Event<K>) {
+        // A list by pages begins before anybody was asked.
+        if !matches!(event, Event::Init) || self.lists == Lists::Streamed {
+            self.shown.works(Instant::now());
+        }
         match event {
-            // Nobody was asked yet.
             Event::Init => self.listing = true,
             Event::InitDone => (self.listing, self.row) = (false, Row::default()),
             _ => self.row = Row::default(),
@@ -156,6 +251,7 @@ impl<K> Watch<K> {
             return None;
         }
         let worth_telling = self.row.add(code, now);
+        self.shown.broke(trouble(&error), now);
         if code == Some(410) || (code.is_some() && self.row.failures.is_multiple_of(TAKE_UP)) {
             self.restart(self.lists);
         }
@@ -198,7 +294,48 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use http::{Request, Response};
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::client::Body;
+
     use super::*;
+
+    /// The first error of a watch whose lists by pages meet with this. There are no streamed ones.
+    async fn first_error(paged: Option<u16>) -> watcher::Error {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let code = match request.uri().query().unwrap_or_default().contains("watch=true") {
+                true => 400,
+                false => match paged {
+                    Some(code) => code,
+                    None => std::future::pending().await,
+                },
+            };
+            Ok::<_, std::io::Error>(Response::builder().status(code).body(Body::empty()).unwrap())
+        });
+        let api: Api<ConfigMap> = Api::all(Client::new(service, "default"));
+        let events = begun(api, None, None, Lists::Streamed, Duration::from_millis(50));
+        futures::pin_mut!(events);
+        loop {
+            if let Some(Err(error)) = events.next().await {
+                return error;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_page_that_is_never_answered_is_given_up() {
+        let error = first_error(None).await;
+        assert_eq!((words(&error).as_str(), trouble(&error)), ("no answer within 0.05 s", Trouble::Unanswered));
+    }
+
+    #[tokio::test]
+    async fn whatever_the_api_server_says_is_an_answer() {
+        for (code, said) in
+            [(403, Trouble::Refused), (405, Trouble::Answered), (500, Trouble::Answered), (503, Trouble::Answered)]
+        {
+            assert_eq!(trouble(&first_error(Some(code)).await), said, "{code}");
+        }
+    }
 
     #[test]
     fn pauses_grow_and_begin_anew_after_a_calm_time() {

@@ -4,8 +4,12 @@
 //! could do harm, the wish says that it could not be read, and whoever acts on it does nothing: a misspelt `orphan` must not
 //! remove a database.
 
+mod names;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 
 use crate::applyset;
 use crate::drift::Hash;
@@ -22,13 +26,26 @@ pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
 /// Where values come from beside the spec; see [`crate::values::from`].
 pub const VALUES_FROM: &str = "chartwright.dev/values-from";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
+pub const PAUSED: &str = "chartwright.dev/paused";
+pub const REQUESTED_AT: &str = "chartwright.dev/requested-at";
 /// operator-sdk's, as are all that follow.
 pub const UPGRADE_FORCE: &str = "helm.sdk.operatorframework.io/upgrade-force";
+pub const ROLLBACK_FORCE: &str = "helm.sdk.operatorframework.io/rollback-force";
+pub const RECONCILE_PERIOD: &str = "helm.sdk.operatorframework.io/reconcile-period";
+pub const INSTALL_DESCRIPTION: &str = "helm.sdk.operatorframework.io/install-description";
+pub const UPGRADE_DESCRIPTION: &str = "helm.sdk.operatorframework.io/upgrade-description";
+pub const UNINSTALL_DESCRIPTION: &str = "helm.sdk.operatorframework.io/uninstall-description";
 pub const UNINSTALL_WAIT: &str = "helm.sdk.operatorframework.io/uninstall-wait";
 pub const INSTALL_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/install-disable-hooks";
 pub const UPGRADE_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/upgrade-disable-hooks";
 pub const ROLLBACK_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/rollback-disable-hooks";
 pub const UNINSTALL_DISABLE_HOOKS: &str = "helm.sdk.operatorframework.io/uninstall-disable-hooks";
+
+/// Of a text that is written elsewhere.
+const LONGEST: usize = 256;
+
+/// A shorter period would be a turn right after each turn. It counts as this, and is told.
+pub const SHORTEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// What holds for one custom resource.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,12 +64,49 @@ pub struct Wishes {
     pub render_anew: bool,
     /// Whether what cannot be changed in place is deleted and made again.
     pub replace: bool,
+    /// The same, where a release goes back to an earlier revision.
+    pub replace_going_back: bool,
+    pub pause: Pause,
+    /// How often to look although nothing changed; zero is never.
+    pub period: Option<Duration>,
+    /// Any new text asks for a full check.
+    pub requested_at: Option<String>,
+    pub descriptions: Descriptions,
     /// Whether the custom resource stays until all its objects are gone.
     pub uninstall_wait: bool,
     pub deletion: Deletion,
     pub hooks: HookWishes,
     /// A sentence for each annotation that cannot be read.
     pub problems: Vec<String>,
+}
+
+/// Whether nothing is to be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pause {
+    #[default]
+    None,
+    /// Until somebody says otherwise.
+    Open,
+    Until(Timestamp),
+}
+
+impl Pause {
+    /// Whether it holds, and how long it does; a time that nobody said is a long one.
+    pub fn left(self, now: Timestamp) -> Option<Duration> {
+        match self {
+            Pause::None => None,
+            Pause::Open => Some(Duration::MAX),
+            Pause::Until(end) => Duration::try_from(end.duration_since(now)).ok().filter(|left| !left.is_zero()),
+        }
+    }
+}
+
+/// What the history says of revisions, in place of Helm's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Descriptions {
+    pub install: Option<String>,
+    pub upgrade: Option<String>,
+    pub uninstall: Option<String>,
 }
 
 /// What is said about the chart's hooks.
@@ -121,12 +175,33 @@ impl Wishes {
             adopt: reader.is_asked(ADOPT),
             render_anew: reader.is_asked(RENDER_ANEW),
             replace: reader.is_asked(UPGRADE_FORCE),
+            replace_going_back: reader.is_asked(ROLLBACK_FORCE),
+            pause: reader.pause(),
+            period: reader.period(),
+            requested_at: reader.text(REQUESTED_AT),
+            descriptions: Descriptions {
+                install: reader.text(INSTALL_DESCRIPTION),
+                upgrade: reader.text(UPGRADE_DESCRIPTION),
+                uninstall: reader.text(UNINSTALL_DESCRIPTION),
+            },
             uninstall_wait: reader.is_asked(UNINSTALL_WAIT),
             deletion: reader.deletion(),
-            hooks: reader.hooks(),
+            hooks: reader.hooks(watch),
             problems: reader.problems,
         }
     }
+
+    /// The same of a whole map, in which also names are wrong.
+    pub fn of_all(annotations: &BTreeMap<String, String>, watch: &Watch) -> Self {
+        let mut wishes = Wishes::of(|key| annotations.get(key).map(String::as_str), watch);
+        wishes.problems.extend(annotations.keys().filter_map(|key| names::problem(key)));
+        wishes
+    }
+}
+
+/// The period alone, for whoever needs nothing else.
+pub fn period(annotations: &BTreeMap<String, String>) -> Option<Duration> {
+    Reader { annotation: |key: &str| annotations.get(key).map(String::as_str), problems: vec![] }.period()
 }
 
 /// Stands for the annotations that others put on a custom resource: whoever changes one asks for another try.
@@ -178,15 +253,47 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
         }
     }
 
-    fn hooks(&mut self) -> HookWishes {
-        let instead = "hooks have five minutes";
+    fn pause(&mut self) -> Pause {
+        let parse = |text: &str| match boolean(text) {
+            Some(true) => Some(Pause::Open),
+            Some(false) => Some(Pause::None),
+            None => text.parse().ok().map(Pause::Until),
+        };
+        let wanted = "`true`, `false`, or a time such as `2030-01-31T08:00:00Z`";
+        match self.read(PAUSED, wanted, "nothing is paused", parse) {
+            Read::Good(pause) => pause,
+            Read::Absent | Read::Bad(_) => Pause::None,
+        }
+    }
+
+    fn period(&mut self) -> Option<Duration> {
+        let wanted = "a duration such as `1m`, or `0` for never";
+        let instead = "the setting in watches.yaml counts, or --reconcile-period";
+        match self.read(RECONCILE_PERIOD, wanted, instead, |text| duration::parse(text).ok()) {
+            Read::Good(period) if is_too_short(period) => {
+                let text = (self.annotation)(RECONCILE_PERIOD).unwrap_or_default();
+                self.problems.push(format!("the annotation {RECONCILE_PERIOD} is {text:?}: {TOO_SHORT}"));
+                Some(SHORTEST_PERIOD)
+            }
+            Read::Good(period) => Some(period),
+            Read::Absent | Read::Bad(_) => None,
+        }
+    }
+
+    /// Any text but an empty one, and not too long: it is written elsewhere.
+    fn text(&self, key: &str) -> Option<String> {
+        (self.annotation)(key).filter(|text| !text.is_empty()).map(|text| text.chars().take(LONGEST).collect())
+    }
+
+    fn hooks(&mut self, watch: &Watch) -> HookWishes {
+        let instead = "the setting in watches.yaml counts, or five minutes";
         let parse = |text: &str| duration::parse(text).ok().filter(|limit| !limit.is_zero());
         let timeout = match self.read(hooks::TIMEOUT, "a duration such as `10m`", instead, parse) {
             Read::Good(timeout) => Some(timeout),
             Read::Absent | Read::Bad(_) => None,
         };
         HookWishes {
-            timeout,
+            timeout: timeout.or(watch.hook_timeout),
             without_install: self.is_asked(INSTALL_DISABLE_HOOKS),
             without_upgrade: self.is_asked(UPGRADE_DISABLE_HOOKS),
             without_rollback: self.is_asked(ROLLBACK_DISABLE_HOOKS),
@@ -208,6 +315,13 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
     }
 }
 
+/// What is said of a period for which [`is_too_short`] holds.
+pub const TOO_SHORT: &str = "a period of less than a second counts as `1s`";
+
+pub fn is_too_short(period: Duration) -> bool {
+    !period.is_zero() && period < SHORTEST_PERIOD
+}
+
 enum Read<'a, T> {
     Absent,
     Good(T),
@@ -220,7 +334,7 @@ fn whole<T: std::str::FromStr>(text: &str) -> Option<T> {
 }
 
 /// As Go reads it, and so operator-sdk.
-fn boolean(text: &str) -> Option<bool> {
+pub fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
@@ -229,199 +343,4 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A watch that differs from the defaults in everything.
-    fn watch() -> Watch {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("Chart.yaml"), "apiVersion: v2\nname: a\nversion: 1.0.0\n").unwrap();
-        Watch {
-            gvk: kube::core::GroupVersionKind::gvk("g.io", "v1", "A"),
-            chart: crate::chart::Chart::load(dir.path()).unwrap(),
-            watch_dependents: true,
-            overrides: crate::values::Overrides::default(),
-            values_from: vec![],
-            values_from_annotation: None,
-            selector: None,
-            reconcile_period: None,
-            lookup: Default::default(),
-            max_concurrent: None,
-            release_namespace: None,
-            release_name: crate::release::NameTemplate::default(),
-            prune: crate::watches::Prune::Safe,
-            crds: crate::watches::Crds::Create,
-            allow_empty: false,
-            ignore: vec![],
-            max_history: 4,
-            on_failure: OnFailure::Rollback,
-            retries: 7,
-            progress_deadline: Some(Duration::from_secs(540)),
-        }
-    }
-
-    fn wishes(annotations: &[(&'static str, &'static str)]) -> Wishes {
-        let annotations: BTreeMap<&str, &str> = annotations.iter().copied().collect();
-        Wishes::of(|key| annotations.get(key).copied(), &watch())
-    }
-
-    /// The one problem of one annotation.
-    fn problem(key: &'static str, value: &'static str) -> String {
-        let mut wishes = wishes(&[(key, value)]);
-        assert_eq!(wishes.problems.len(), 1, "{key}: {value}: {:?}", wishes.problems);
-        wishes.problems.remove(0)
-    }
-
-    #[test]
-    fn without_annotations_the_watch_decides() {
-        let expected = Wishes {
-            max_history: 4,
-            on_failure: OnFailure::Rollback,
-            retries: 7,
-            progress_deadline: Some(Duration::from_secs(540)),
-            rollback_to: RollbackTo::Unset,
-            adopt: false,
-            render_anew: false,
-            replace: false,
-            uninstall_wait: false,
-            deletion: Deletion::Uninstall,
-            hooks: HookWishes::default(),
-            problems: vec![],
-        };
-        assert_eq!(wishes(&[]), expected);
-    }
-
-    #[test]
-    fn every_annotation_is_heard() {
-        let expected = Wishes {
-            max_history: 0,
-            on_failure: OnFailure::Stop,
-            retries: 0,
-            progress_deadline: Some(Duration::from_secs(90)),
-            rollback_to: RollbackTo::Revision(3),
-            adopt: true,
-            render_anew: false,
-            replace: true,
-            uninstall_wait: true,
-            deletion: Deletion::Orphan,
-            hooks: HookWishes {
-                timeout: Some(Duration::from_secs(7)),
-                without_install: true,
-                without_upgrade: true,
-                without_rollback: true,
-                without_uninstall: true,
-            },
-            problems: vec![],
-        };
-        let annotations = [
-            ("chartwright.dev/max-history", "0"),
-            ("chartwright.dev/on-failure", "stop"),
-            ("chartwright.dev/retries", "0"),
-            ("chartwright.dev/progress-deadline", "1m30s"),
-            ("chartwright.dev/rollback-to", "3"),
-            ("chartwright.dev/adopt", "true"),
-            ("helm.sdk.operatorframework.io/upgrade-force", "T"),
-            ("helm.sdk.operatorframework.io/uninstall-wait", "1"),
-            ("chartwright.dev/deletion-policy", "orphan"),
-            ("chartwright.dev/hook-timeout", "7s"),
-            ("helm.sdk.operatorframework.io/install-disable-hooks", "true"),
-            ("helm.sdk.operatorframework.io/upgrade-disable-hooks", "true"),
-            ("helm.sdk.operatorframework.io/rollback-disable-hooks", "true"),
-            ("helm.sdk.operatorframework.io/uninstall-disable-hooks", "true"),
-        ];
-        assert_eq!(wishes(&annotations), expected);
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_told_and_the_watch_decides() {
-        let annotations =
-            [(MAX_HISTORY, "-1"), (ON_FAILURE, "Rollback!"), (RETRIES, "many"), (PROGRESS_DEADLINE, "90")];
-        let found = wishes(&annotations);
-        assert_eq!(found, Wishes { problems: found.problems.clone(), ..wishes(&[]) });
-        assert_eq!(found.problems.len(), 4);
-        assert_eq!(
-            problem(MAX_HISTORY, "-1"),
-            "the annotation chartwright.dev/max-history is \"-1\": write a whole number from 0 on, where 0 keeps all \
-             revisions; until then the setting in watches.yaml counts"
-        );
-    }
-
-    #[test]
-    fn every_slip_is_a_problem_that_says_what_to_write() {
-        let cases = [
-            (MAX_HISTORY, "", "write a whole number from 0 on"),
-            (MAX_HISTORY, "+3", "write a whole number"),
-            (MAX_HISTORY, "99999999999999999999", "write a whole number"),
-            (
-                ON_FAILURE,
-                "undo",
-                "is \"undo\": write `stop` or `rollback`; until then the setting in watches.yaml counts",
-            ),
-            (RETRIES, "5000000000", "write a whole number from 0 on"),
-            (PROGRESS_DEADLINE, "-5m", "write a duration such as `10m`, or `0` for none"),
-            (
-                ROLLBACK_TO,
-                "0",
-                "is \"0\": write the number of a revision, or `none`; until then nothing is rolled back",
-            ),
-            (
-                ADOPT,
-                "yes",
-                "chartwright.dev/adopt is \"yes\": write `true` or `false`; until then it counts as `false`",
-            ),
-            (UPGRADE_FORCE, "", "upgrade-force is \"\": write `true`"),
-            (UNINSTALL_WAIT, "TRue", "uninstall-wait is \"TRue\""),
-            (
-                DELETION_POLICY,
-                "orphn",
-                "is \"orphn\": write `orphan` or `uninstall`; until then a deletion removes nothing",
-            ),
-        ];
-        for (key, value, expected) in cases {
-            let problem = problem(key, value);
-            assert!(problem.contains(expected), "{problem:?} should contain {expected:?}");
-        }
-    }
-
-    #[test]
-    fn booleans_are_gos() {
-        for (text, expected) in
-            [("true", true), ("True", true), ("t", true), ("0", false), ("FALSE", false), ("F", false)]
-        {
-            let wishes = wishes(&[(ADOPT, text)]);
-            assert_eq!((wishes.adopt, wishes.problems.len()), (expected, 0), "{text}");
-        }
-        for text in ["yes", "on", " true", "tRUE", ""] {
-            assert!(!wishes(&[(ADOPT, text)]).adopt, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn a_deadline_of_zero_takes_the_watchs_away() {
-        for zero in ["0", "0s"] {
-            assert_eq!(wishes(&[(PROGRESS_DEADLINE, zero)]).progress_deadline, None, "{zero}");
-        }
-    }
-
-    #[test]
-    fn a_rollback_names_a_revision_or_none() {
-        let of = |text| wishes(&[(ROLLBACK_TO, text)]).rollback_to;
-        assert_eq!(of("none"), RollbackTo::Spec);
-        assert_eq!(of("12"), RollbackTo::Revision(12));
-        for wrong in ["", "0", "-1", "last", "v3", "1.0", "99999999999"] {
-            assert_eq!(of(wrong), RollbackTo::Wrong(wrong.into()));
-        }
-    }
-
-    #[test]
-    fn a_misspelt_policy_is_never_an_uninstall() {
-        let of = |text| wishes(&[(DELETION_POLICY, text)]).deletion;
-        for text in ["orphan", " Orphan ", "ORPHAN\n"] {
-            assert_eq!(of(text), Deletion::Orphan, "{text:?}");
-        }
-        assert_eq!(of(" Uninstall"), Deletion::Uninstall);
-        for wrong in ["", "orphans", "keep", "true", "delete"] {
-            assert_eq!(of(wrong), Deletion::Unknown(wrong.into()));
-        }
-    }
-}
+mod tests;

@@ -171,12 +171,31 @@ async fn a_claim_that_has_grown_stays_as_it_is() {
     assert_eq!(claim.data["spec"]["resources"]["requests"]["storage"], "2Gi");
 }
 
+fn job(image: &str) -> Value {
+    let pod = json!({"containers": [{"name": "a", "image": image}], "restartPolicy": "Never"});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": {"spec": pod}}})
+}
+
+#[tokio::test]
+async fn by_force_an_object_whose_old_form_is_refused_is_made_again() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue"), job("one")]})).await;
+    project.deployed("web").await;
+    for force in ["upgrade-force", "rollback-force"] {
+        project.annotate("web", &format!("helm.sdk.operatorframework.io/{force}"), "true").await;
+    }
+    project.apply("web", json!({"objects": [config("web", "green"), job("two")]})).await;
+    project.deployed("web").await;
+    ask(&project, json!("1")).await;
+    project.condition("web", "Held", "True").await;
+    is(&project, "blue").await;
+    let job = project.get("batch/v1", "Job", "job").await.unwrap();
+    assert_eq!(job.data["spec"]["template"]["spec"]["containers"][0]["image"], "one");
+}
+
 #[tokio::test]
 async fn an_object_whose_old_form_is_refused_stays_as_it_is() {
-    let job = |image: &str| {
-        let pod = json!({"containers": [{"name": "a", "image": image}], "restartPolicy": "Never"});
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "job"}, "spec": {"template": {"spec": pod}}})
-    };
     let project = Project::of_objects().await;
     let _operator = project.run();
     project.apply("web", json!({"objects": [config("web", "blue"), job("one")]})).await;

@@ -1,7 +1,6 @@
 //! What helm or operator-sdk installed becomes a custom resource's release where it is: nothing is made again, nothing restarts,
 //! revisions go on, and what the chart drops later really goes.
 
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use chartwright::calls::Calls;
@@ -10,7 +9,7 @@ use kube::ResourceExt;
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Project, stays, tool, until};
+use crate::harness::{Project, copy_program, stays, tool, until};
 
 const CHART: &str = "tests/charts/adoptable";
 
@@ -124,8 +123,7 @@ async fn with_other_values_a_new_revision_follows_and_what_it_lacks_is_pruned() 
 /// A release as operator-sdk's helm-operator leaves it: its own manager, owner references on objects and records.
 async fn install_as_operator_sdk(project: &Project, cr: &DynamicObject) {
     let program = project.dir().join("helm-operator");
-    std::fs::copy(tool("helm3"), &program).unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(tool("helm3"), &program);
     project.helm(program.to_str().unwrap(), &["install", "web", "charts/app", "--set", "colour=green"]);
     let owner = json!({
         "apiVersion": project.resource.api_version, "kind": "App", "name": "web", "uid": cr.uid(),

@@ -9,7 +9,8 @@ use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::harness::{Operator, Project, config, tool, until, until_calm};
+use crate::harness::strange_helm::THE_RELEASE;
+use crate::harness::{Operator, Project, asks_for_kinds, config, tool, until, until_calm};
 
 const TALKATIVE: &str = "info,chartwright=debug,kube_client=off,kube_runtime=off";
 
@@ -17,7 +18,7 @@ const TALKATIVE: &str = "info,chartwright=debug,kube_client=off,kube_runtime=off
 fn start(project: &Project) -> Operator {
     let (real, renders) = (tool("helm4"), project.dir().join("renders"));
     let script = format!(
-        "#!/bin/sh\n[ \"$1\" = template ] && echo \"$2\" >> {}\nexec {} \"$@\"\n",
+        "#!/bin/sh\n{THE_RELEASE}\n[ \"$1\" = template ] && echo \"$release\" >> {}\nexec {} \"$@\"\n",
         renders.display(),
         real.display()
     );
@@ -40,10 +41,7 @@ fn looks(operator: &Operator, name: &str) -> usize {
 /// What an operator asked for, without the watches that wait for news, and without what it asks now and then for all
 /// custom resources together: which kinds there are.
 fn calls_since(project: &Project, since: Timestamp) -> Vec<String> {
-    let is_counted = |call: &String| {
-        let path = call.split([' ', '?']).nth(1).unwrap_or_default();
-        !call.starts_with("watch ") && !["/version", "/api", "/apis"].contains(&path)
-    };
+    let is_counted = |call: &String| !call.starts_with("watch ") && !asks_for_kinds(call);
     project.calls_since(since).into_iter().filter(is_counted).collect()
 }
 

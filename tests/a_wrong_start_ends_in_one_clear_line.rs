@@ -22,7 +22,11 @@ fn write(dir: &Path, path: &str, text: &str) {
 
 fn run_in(dir: &Path) -> Command {
     let mut command = chartwright();
-    command.arg("run").current_dir(dir).env("CHARTWRIGHT_HELM", tool("helm4")).env("RUST_BACKTRACE", "1");
+    command
+        .args(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
+        .current_dir(dir)
+        .env("CHARTWRIGHT_HELM", tool("helm4"))
+        .env("RUST_BACKTRACE", "1");
     command
 }
 
@@ -69,6 +73,22 @@ fn a_missing_chart_directory_is_named() {
 }
 
 #[test]
+fn an_election_without_a_namespace_asks_for_one() {
+    let dir = good_project();
+    let mut outside = run_in(dir.path());
+    outside.arg("--leader-elect");
+    assert_says(&complaint(outside, 1), &["leader election", "not a pod", "--leader-election-namespace"]);
+}
+
+#[test]
+fn an_election_that_two_could_win_is_refused() {
+    let dir = good_project();
+    let mut command = run_in(dir.path());
+    command.args(["--leader-elect", "--leader-election-namespace=a", "--leader-elect-renew-deadline=15s"]);
+    assert_says(&complaint(command, 1), &["15s", "two at once"]);
+}
+
+#[test]
 fn a_missing_helm_is_named() {
     let dir = good_project();
     let mut by_path = run_in(dir.path());
@@ -112,6 +132,28 @@ fn a_malformed_kubeconfig_is_named() {
 fn no_cluster_at_all_is_told() {
     let dir = good_project();
     assert_says(&complaint(run_in(dir.path()), 1), &["no cluster", "set KUBECONFIG"]);
+}
+
+#[test]
+fn a_flag_that_cannot_be_meant_is_named() {
+    let dir = good_project();
+    let with = |flag: &str| {
+        let mut command = run_in(dir.path());
+        command.arg(flag);
+        complaint(command, 2)
+    };
+    // The reader of arguments adds a word about --help.
+    let misused = |flag: &str| {
+        let output = run_in(dir.path()).arg(flag).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_says(&misused("--zap-log-level=loud"), &["'loud'", "--zap-log-level", "write debug, info, error or panic"]);
+    assert_says(&misused("--zap-encoder=xml"), &["'xml'", "--zap-encoder", "write json or console"]);
+    assert_says(&with("--metrics-require-rbac"), &["--metrics-secure is required"]);
+    let mut command = run_in(dir.path());
+    command.env("WATCH_NAMESPACE", "a,B");
+    assert_says(&complaint(command, 2), &["WATCH_NAMESPACE", "`B`", "as in a,b"]);
 }
 
 #[test]

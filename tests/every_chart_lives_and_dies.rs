@@ -218,7 +218,7 @@ async fn a_cluster_scoped_resource_owns_all_its_objects_and_is_released_in_the_o
 
 #[tokio::test]
 async fn objects_in_other_namespaces_live_and_die() {
-    let project = Project::with_chart("Tenant", "tests/charts/tenants").await;
+    let project = Project::with_chart("Tenant", "tests/charts/tenants").await.reaching_out();
     let neighbour = format!("{}-next", project.namespace);
     create_namespace(&project.client, &neighbour).await;
     let mut life = Life::begin(&project, "t").also_in(&neighbour);

@@ -8,23 +8,29 @@
 //! project.until("the ConfigMap is there", async || …).await;
 //! ```
 
+pub mod asking;
 pub mod command_line;
 mod crd;
+pub mod forging;
 pub mod gate;
 pub mod jobs;
 pub mod life;
 mod operator;
 mod policy;
+pub mod prometheus;
 pub mod proxy;
+pub mod shelf;
 mod sibling;
+pub mod site;
 pub mod strange_helm;
+pub mod trouble;
 mod waiting;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -52,7 +58,11 @@ pub fn control_plane() -> &'static ControlPlane {
 
 /// A client for the administrator of the shared control plane. Each test has its own: a client belongs to a runtime.
 pub async fn client() -> Client {
-    let kubeconfig = kube::config::Kubeconfig::read_from(control_plane().kubeconfig()).expect("a kubeconfig");
+    client_of(control_plane()).await
+}
+
+async fn client_of(plane: &ControlPlane) -> Client {
+    let kubeconfig = kube::config::Kubeconfig::read_from(plane.kubeconfig()).expect("a kubeconfig");
     let config = Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await.expect("a configuration");
     Client::try_from(config).expect("a client")
 }
@@ -92,6 +102,10 @@ pub struct Project {
     pub resource: ApiResource,
     scope: Scope,
     dir: tempfile::TempDir,
+    /// What its watch allows, if it says so.
+    allow: &'static str,
+    /// None is the shared one.
+    plane: Option<Arc<ControlPlane>>,
 }
 
 /// Of the custom resources.
@@ -105,6 +119,15 @@ impl Project {
     /// A project whose chart `app` has no templates yet.
     pub async fn new(kind: &str) -> Self {
         Self::scoped(kind, Scope::Namespaced).await
+    }
+
+    /// The same on a control plane of its own, if there is one.
+    pub async fn on(plane: Option<Arc<ControlPlane>>, kind: &str) -> Self {
+        Self::made(plane, kind, Scope::Namespaced).await
+    }
+
+    pub fn plane(&self) -> &ControlPlane {
+        self.plane.as_deref().unwrap_or_else(|| control_plane())
     }
 
     /// A project whose chart is a copy of a directory of this repository.
@@ -122,31 +145,44 @@ impl Project {
     }
 
     async fn scoped(kind: &str, scope: Scope) -> Self {
-        let client = client().await;
+        Self::made(None, kind, scope).await
+    }
+
+    async fn made(plane: Option<Arc<ControlPlane>>, kind: &str, scope: Scope) -> Self {
+        let client = client_of(plane.as_deref().unwrap_or_else(|| control_plane())).await;
         let id = unique();
         let namespace = format!("test-{id}");
         create_namespace(&client, &namespace).await;
         let gvk = GroupVersionKind::gvk(&format!("{id}.test.chartwright.dev"), "v1", kind);
         let resource = ApiResource::from_gvk(&gvk);
         install_crd(&client, &resource, scope).await;
-        let project = Project { client, namespace, resource, scope, dir: tempfile::tempdir().expect("a directory") };
+        let dir = tempfile::tempdir().expect("a directory");
+        let project = Project { client, namespace, resource, scope, dir, allow: "", plane };
         project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n");
         let watch = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", gvk.group);
         project.file("watches.yaml", &watch);
         project
     }
 
-    /// A project whose chart renders the objects that the spec lists.
+    /// A project whose chart renders the objects that the spec lists, wherever they are.
     pub async fn of_objects() -> Self {
-        let project = Project::new("App").await;
+        let project = Project::new("App").await.reaching_out();
         project.template("objects.yaml", "{{ range .Values.objects }}\n---\n{{ toYaml . }}\n{{ end }}");
+        project
+    }
+
+    /// The same, with a watch that allows objects outside of the release's namespace.
+    pub fn reaching_out(self) -> Self {
+        let project = Project { allow: "allow: [other-namespaces, cluster]", ..self };
+        project.watch_with("");
         project
     }
 
     /// Adds lines to the one entry of watches.yaml.
     pub fn watch_with(&self, fields: &str) {
         let (group, kind) = (&self.resource.group, &self.resource.kind);
-        let lines: String = fields.trim().lines().map(|line| format!("  {line}\n")).collect();
+        let allow = self.allow.lines().filter(|_| !fields.contains("allow:"));
+        let lines: String = fields.trim().lines().chain(allow).map(|line| format!("  {line}\n")).collect();
         self.file(
             "watches.yaml",
             &format!("- group: {group}\n  version: v1\n  kind: {kind}\n  chart: charts/app\n{lines}"),
@@ -198,9 +234,12 @@ impl Project {
             project: self,
             helm: tool("helm4"),
             args: vec![],
+            is_pod: false,
             groups: vec!["system:masters"],
             env: vec![],
             server: None,
+            token: None,
+            replica: None,
         }
     }
 
@@ -209,9 +248,29 @@ impl Project {
         format!("operator-of-{}", self.namespace)
     }
 
+    /// The user that one of several operators is.
+    pub fn replica_user(&self, replica: &str) -> String {
+        format!("{}-{replica}", self.user())
+    }
+
     /// What this project's operator asked the API server since then, as `<verb> <path>`.
     pub fn calls_since(&self, since: Timestamp) -> Vec<String> {
-        let log = std::fs::read_to_string(control_plane().audit_log()).expect("an audit log");
+        self.calls_that(since, |_| true)
+    }
+
+    /// The same, of those that were refused for want of a right.
+    pub fn refused_since(&self, since: Timestamp) -> Vec<String> {
+        self.calls_that(since, |call| call["responseStatus"]["code"] == 403)
+    }
+
+    fn calls_that(&self, since: Timestamp, are_meant: impl Fn(&Value) -> bool) -> Vec<String> {
+        let calls = self.audited_since(since).into_iter().filter(are_meant);
+        calls.map(|call| format!("{} {}", call["verb"], call["requestURI"]).replace('"', "")).collect()
+    }
+
+    /// The same calls, with all that the audit log tells of them.
+    pub fn audited_since(&self, since: Timestamp) -> Vec<Value> {
+        let log = std::fs::read_to_string(self.plane().audit_log()).expect("an audit log");
         let user = self.user();
         let mut seen = HashSet::new();
         let lines = log.lines().filter(|line| line.contains(&user));
@@ -220,10 +279,14 @@ impl Project {
             let at: Timestamp = call["requestReceivedTimestamp"].as_str()?.parse().ok()?;
             let is_meant = call["impersonatedUser"]["username"] == user.as_str() && at >= since;
             // A watch has a line when it starts and one when it ends.
-            (is_meant && seen.insert(call["auditID"].to_string()))
-                .then(|| format!("{} {}", call["verb"], call["requestURI"]).replace('"', ""))
+            (is_meant && seen.insert(call["auditID"].to_string())).then_some(call)
         });
         calls.collect()
+    }
+
+    /// The custom resources of a namespace.
+    pub fn crs_in(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &self.resource)
     }
 
     pub fn crs(&self) -> Api<DynamicObject> {
@@ -263,7 +326,7 @@ impl Project {
             .args(arguments)
             .args(["--namespace", namespace])
             .env_clear()
-            .env("KUBECONFIG", control_plane().kubeconfig())
+            .env("KUBECONFIG", self.plane().kubeconfig())
             .env("HOME", self.dir())
             .current_dir(self.dir())
             .stdin(Stdio::null())
@@ -412,9 +475,23 @@ impl Project {
     }
 }
 
+/// Whether a call asks which kinds the API server knows.
+pub fn asks_for_kinds(call: &str) -> bool {
+    call.split([' ', '?']).nth(1).is_some_and(|path| ["/version", "/api", "/apis"].contains(&path))
+}
+
 pub async fn create_namespace(client: &Client, name: &str) {
     let body: Namespace = serde_json::from_value(json!({"metadata": {"name": name}})).expect("a namespace");
     Api::all(client.clone()).create(&PostParams::default(), &body).await.expect("the namespace is created");
+}
+
+/// Copies a program, to be run from there.
+///
+/// Another process copies. A file that this one has open for writing is inherited by whatever another thread starts in that moment, and the
+/// kernel runs no program that anybody may write ("Text file busy").
+pub fn copy_program(from: impl AsRef<Path>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status().expect("cp");
+    assert!(copied.success(), "cannot copy {}", from.as_ref().display());
 }
 
 pub fn copy_dir(from: &Path, to: &Path) {
@@ -434,7 +511,7 @@ fn find_condition(status: &Value, kind: &str) -> Option<Value> {
 }
 
 /// Differs for every test of every run.
-fn unique() -> String {
+pub fn unique() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }

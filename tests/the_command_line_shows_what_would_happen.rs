@@ -91,7 +91,7 @@ unchanged! {
 
 #[tokio::test]
 async fn nothing_would_change_in_the_tenants() {
-    let project = Project::with_chart("Tenant", "tests/charts/tenants").await;
+    let project = Project::with_chart("Tenant", "tests/charts/tenants").await.reaching_out();
     let neighbour = format!("{}-next", project.namespace);
     create_namespace(&project.client, &neighbour).await;
     an_unchanged_resource_has_no_diff(project, json!({"neighbour": neighbour})).await;
@@ -366,4 +366,17 @@ async fn what_cannot_be_told_ends_in_one_line_and_code_2() {
         let complaint = project.cli(&["diff", "-f", file(&project, "web", spec)]).complaint(2);
         assert!(complaint.contains(expected), "{complaint:?} should contain {expected:?}");
     }
+}
+
+#[tokio::test]
+async fn a_broken_chart_of_another_kind_is_in_nobodys_way() {
+    let project = Project::of_objects().await;
+    let group = &project.resource.group;
+    let watches = std::fs::read_to_string(project.dir().join("watches.yaml")).unwrap();
+    project.file(
+        "watches.yaml",
+        &format!("- {{group: {group}, version: v1, kind: Broken, chart: charts/none}}\n{watches}"),
+    );
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    assert!(project.cli(&["render", &project.named("web")]).good().contains("blue"));
 }

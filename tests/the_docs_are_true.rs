@@ -1,4 +1,4 @@
-//! What README.md, CONTRIBUTING.md, CHANGELOG.md and docs/ promise: commands, links, names, examples.
+//! What README.md, CONTRIBUTING.md, CHANGELOG.md, SECURITY.md and docs/ promise: commands, links, names, examples.
 //!
 //! Every command in an `sh` block is checked. `make` lines go through `make -n`; the README's `kubectl`, `helm` and
 //! `chartwright` lines are run, in their order. A block that needs more than this checkout has a comment right above it
@@ -45,7 +45,8 @@ fn files(dir: &str, ending: &str) -> Vec<PathBuf> {
 }
 
 fn pages() -> Vec<Page> {
-    let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
+    let mut paths: Vec<PathBuf> =
+        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"].map(PathBuf::from).to_vec();
     paths.extend(files("docs", ".md"));
     paths.into_iter().map(|path| Page { text: read(&path), path }).collect()
 }
@@ -187,7 +188,10 @@ fn the_walkthrough_of_the_readme_works() {
     run("kubectl wait crd/nginxes.demo.chartwright.dev --for=condition=Established --timeout=30s");
     // In place of `make run`, which would compile.
     let mut operator = lab::guard::command(env!("CARGO_BIN_EXE_chartwright")).unwrap();
-    operator.args(["run", "--helm"]).arg(tools_dir().join("helm")).current_dir(checkout());
+    operator
+        .args(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--helm"])
+        .arg(tools_dir().join("helm"))
+        .current_dir(checkout());
     operator.env("KUBECONFIG", control_plane.kubeconfig()).stdin(Stdio::null());
     let _operator = Running(operator.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let readme = page("README.md");

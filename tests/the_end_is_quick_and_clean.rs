@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(10);
 async fn in_the_middle_of_installs_it_ends_and_the_next_one_finishes_them() {
     let project = Project::of_objects().await;
     let sleep = own_sleep();
-    let helm = strange_helm(&project, &format!("case $2 in hangs*) sleep {sleep};; esac"));
+    let helm = strange_helm(&project, &format!("case $release in hangs*) sleep {sleep};; esac"));
     let mut operator = project.launch().helm(helm).start();
     let names: Vec<_> = (0..12).map(|n| format!("web-{n}")).chain(["hangs".to_owned()]).collect();
     join_all(names.iter().map(|name| project.apply(name, json!({"objects": [config(name, "blue")]})))).await;

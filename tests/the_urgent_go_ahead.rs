@@ -26,7 +26,7 @@ async fn edits_and_repairs_go_ahead_of_many_waiting_installs() {
     // As many at a time as there are processors.
     let processors = std::thread::available_parallelism().map_or(2, usize::from).max(2);
     let installs = 25 * processors;
-    let helm = strange_helm(&project, "case $2 in new*) sleep 0.4;; esac");
+    let helm = strange_helm(&project, "case $release in new*) sleep 0.4;; esac");
     let _operator = project.launch().helm(helm).start();
     project.apply("web", colour("web", "blue")).await;
     project.deployed("web").await;
@@ -51,7 +51,7 @@ async fn edits_and_repairs_go_ahead_of_many_waiting_installs() {
 async fn renders_that_hang_delay_no_other_and_their_number_is_bounded() {
     let project = Project::of_objects().await;
     let sleep = own_sleep();
-    let helm = strange_helm(&project, &format!("case $2 in hangs*) sleep {sleep};; esac"));
+    let helm = strange_helm(&project, &format!("case $release in hangs*) sleep {sleep};; esac"));
     let _operator = project.launch().helm(helm).start();
     let hanging: Vec<_> = (0..10).map(|n| format!("hangs-{n}")).collect();
     join_all(hanging.iter().map(|name| project.apply(name, colour(name, "blue")))).await;

@@ -42,7 +42,7 @@ async fn a_new_generation_ends_a_hanging_render_without_a_word() {
     .await;
     project.deployed("web").await;
     assert_eq!(project.events("web", "HelmFailed").await, []);
-    assert!(!operator.log().contains("\"ERROR\""), "{}", operator.log());
+    assert!(!operator.log().contains("\"level\":\"error\""), "{}", operator.log());
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_deletion_ends_a_hanging_render() {
 async fn what_cannot_succeed_is_tried_once_and_a_new_spec_at_once() {
     let project = Project::of_objects().await;
     project.template("fail.yaml", r#"{{ if eq .Values.mood "bad" }}{{ fail "in a bad mood" }}{{ end }}"#);
-    let helm = strange_helm(&project, &format!("echo $2 >> {}/renders", project.dir().display()));
+    let helm = strange_helm(&project, &format!("echo $release >> {}/renders", project.dir().display()));
     let _operator = project.launch().helm(helm).start();
     let spec = |mood: &str, colour: &str| json!({"mood": mood, "objects": [config("web", colour)]});
     project.apply("web", spec("bad", "blue")).await;

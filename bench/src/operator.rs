@@ -51,7 +51,7 @@ impl<'a> Launch<'a> {
         let log = NamedTempFile::new()?;
         let started = Instant::now();
         let process = lab::guard::command(&self.options.operator)?
-            .arg("run")
+            .args(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
             .env_clear()
             .env("KUBECONFIG", self.dir.path().join("kubeconfig"))
             .env("CHARTWRIGHT_HELM", &self.options.helm)

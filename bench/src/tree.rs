@@ -116,8 +116,10 @@ fn look(operator: u32, known: &mut HashSet<u32>, seen: &mut Seen, with_memory: b
 }
 
 fn add(sum: HelmRuns, arguments: &[String]) -> HelmRuns {
+    // The flags come first, then the release.
+    let release = arguments.iter().skip_while(|it| *it != "--").nth(1);
     let is_render = arguments.get(1).is_some_and(|it| it == "template")
-        && arguments.get(2).is_some_and(|release| crate::fleet::is_release(release));
+        && release.is_some_and(|release| crate::fleet::is_release(release));
     HelmRuns { processes: sum.processes + 1, renders: sum.renders + usize::from(is_render) }
 }
 

@@ -99,12 +99,14 @@ impl<'a> Chartwright<'a> {
         for (field, value) in [("group", GROUP), ("version", "v1"), ("kind", KIND)] {
             watch.insert(field.into(), value.into());
         }
+        // What helm deploys with these values is to be deployed, wherever it is.
+        watch.entry("allow").or_insert_with(|| json!(["other-namespaces", "cluster"]));
         watch.insert("chart".into(), chart.display().to_string().into());
         std::fs::write(self.dir.path().join("watches.yaml"), json!([watch]).to_string())?;
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file())?;
         // The process is tied to this thread, which lives as long as the proof.
         let process = lab::guard::command(self.program)?
-            .arg("run")
+            .args(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"])
             .env_clear()
             .env("KUBECONFIG", self.plane.kubeconfig())
             .env("CHARTWRIGHT_HELM", self.version.program())

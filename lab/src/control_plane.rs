@@ -50,6 +50,14 @@ impl ControlPlane {
         &self.dir
     }
 
+    /// Kills the API server and has it started again. It answers some seconds later.
+    pub fn restart_api_server(&self) {
+        if let Some(supervisor) = rustix::process::Pid::from_raw(self.supervisor.id().cast_signed()) {
+            // A supervisor that is gone has taken the API server with it, which whoever asks it notices.
+            let _ = rustix::process::kill_process(supervisor, rustix::process::Signal::USR1);
+        }
+    }
+
     /// Ends it and waits until everything is gone. Dropping does the same.
     pub fn stop(self) {}
 }

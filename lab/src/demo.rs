@@ -134,7 +134,7 @@ impl Stage {
         let program = operator_program()?;
         let log = File::create(self.log_file())?;
         let child = guard::command(program)?
-            .args(["run", "--helm"])
+            .args(["run", "--metrics-bind-address=0", "--health-probe-bind-address=0", "--helm"])
             .arg(tools_dir().join("helm"))
             .env("KUBECONFIG", self.control_plane.kubeconfig())
             .current_dir(checkout())

@@ -1,5 +1,6 @@
 //! `lab supervise DIR`: starts the control plane's programs, says so on standard output, and ends them all when
-//! standard input closes (not with `--detached`), the owner is gone, a signal asks for it, or one of them dies.
+//! standard input closes (not with `--detached`), the owner is gone, a signal asks for it, or one of them dies. SIGUSR1 has it kill
+//! the API server and start it again.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The running programs. Dropping it ends them and removes the directory.
 struct Programs {
     dir: std::path::PathBuf,
-    running: Vec<(&'static str, Child)>,
+    running: Vec<Running>,
+}
+
+struct Running {
+    component: Component,
+    process: Child,
 }
 
 pub async fn run(dir: &Path, detached: bool) -> Result<()> {
@@ -31,10 +37,15 @@ pub async fn run(dir: &Path, detached: bool) -> Result<()> {
         started = start(&mut programs) => started?,
         () = told_to_end(detached) => return Ok(()),
     }
+    let mut restart = signal(SignalKind::user_defined1())?;
     println!("{READY}");
-    tokio::select! {
-        () = told_to_end(detached) => Ok(()),
-        died = programs.first_death() => bail!("{died} ended by itself; its log:\n{}", programs.log_tail(died)),
+    let mut told = std::pin::pin!(told_to_end(detached));
+    loop {
+        tokio::select! {
+            () = &mut told => return Ok(()),
+            died = programs.first_death() => bail!("{died} ended by itself; its log:\n{}", programs.log_tail(died)),
+            _ = restart.recv() => programs.restart("kube-apiserver")?,
+        }
     }
 }
 
@@ -116,21 +127,35 @@ async fn owner_gone() {
 
 impl Programs {
     fn start(&mut self, component: Component) -> Result<()> {
+        let process = self.spawn(&component)?;
+        self.running.push(Running { component, process });
+        Ok(())
+    }
+
+    /// Kills a program and starts it again, as it was.
+    fn restart(&mut self, name: &str) -> Result<()> {
+        let at = self.running.iter().position(|it| it.component.name == name).context("it does not run")?;
+        self.running[at].process.kill()?;
+        self.running[at].process.wait()?;
+        self.running[at].process = self.spawn(&self.running[at].component)?;
+        Ok(())
+    }
+
+    fn spawn(&self, component: &Component) -> Result<Child> {
         let binary = tools_dir().join(component.name);
         if !binary.exists() {
             bail!("{} is missing from {}: run `make tools`", component.name, tools_dir().display());
         }
-        let log = fs::File::create(self.log_file(component.name))?;
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file(component.name))?;
         // The supervisor's main thread starts the guarded programs, so that they live as long as it does.
         let child = guard::command(binary)?
-            .args(component.args)
+            .args(&component.args)
             .current_dir(&self.dir)
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
             .spawn()?;
-        self.running.push((component.name, child));
-        Ok(())
+        Ok(child)
     }
 
     /// Runs kubectl until it succeeds. `waits_for` is the program whose log explains a failure.
@@ -159,7 +184,11 @@ impl Programs {
     }
 
     fn dead(&mut self) -> Option<&'static str> {
-        self.running.iter_mut().find_map(|(name, child)| matches!(child.try_wait(), Ok(Some(_))).then_some(*name))
+        let mut ended = self.running.iter_mut().filter_map(|it| match it.process.try_wait() {
+            Ok(Some(_)) => Some(it.component.name),
+            _ => None,
+        });
+        ended.next()
     }
 
     async fn first_death(&mut self) -> &'static str {
@@ -185,10 +214,10 @@ impl Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        for (_, child) in self.running.iter_mut().rev() {
+        for Running { process, .. } in self.running.iter_mut().rev() {
             // It may have ended by itself; either way it is gone after the wait.
-            let _ = child.kill();
-            let _ = child.wait();
+            let _ = process.kill();
+            let _ = process.wait();
         }
         if let Err(error) = fs::remove_dir_all(&self.dir) {
             eprintln!("cannot remove {}: {error}", self.dir.display());

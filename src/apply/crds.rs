@@ -79,14 +79,15 @@ async fn wait_until_established(crd: &Planned, calls: &Calls) -> Result<(), Appl
 /// crds/, and a CRD that belongs to another release.
 pub async fn foresee(plan: &Plan, target: &Target<'_>, calls: &Calls) -> Result<HashSet<GroupKind>, Rejected> {
     let mut changing = HashSet::new();
+    let own = calls.own();
     for crd in plan.crds.iter().filter(|crd| plan.replaces_crds && is_crd(&crd.object)) {
         let id = crd.object.id();
         let rejected = |error: &Error| Rejected::about(&id, error);
-        let Some(live) = calls.metadata(&crd.kind, &id).await.map_err(|error| rejected(&error))? else { continue };
+        let Some(live) = own.metadata(&crd.kind, &id).await.map_err(|error| rejected(&error))? else { continue };
         if let Claim::Foreign(who) = judge(&live, target.release, target.namespace, target.owner) {
             return Err(Rejected::foreign_crd(&id, &who));
         }
-        let answer = calls.dry_run(crd).await.map_err(|error| rejected(&error))?;
+        let answer = own.dry_run(crd).await.map_err(|error| rejected(&error))?;
         if answer.object.metadata.generation != live.generation {
             changing.insert(group_kind(&crd.object));
         }

@@ -4,12 +4,9 @@
 //! wrongly believed to ask renders a little slower, one that is wrongly believed not to gets empty answers. So values and
 //! other files count too, because they may be given to `tpl`; only Markdown is taken for documentation.
 
-use std::io::Read;
 use std::path::Path;
 
 use serde_json::Value;
-
-use super::archive;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,26 +59,13 @@ impl Asks {
         }
     }
 
-    /// Looks into a file of a chart, and into a packed subchart.
+    /// Looks into a file of a chart.
     pub fn of_file(path: &Path, content: &[u8]) -> Asks {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("md") => Asks::default(),
-            Some("tgz") if path.parent().is_some_and(|parent| parent.ends_with("charts")) => of_archive(content),
             _ => std::str::from_utf8(content).map(Asks::of_text).unwrap_or_default(),
         }
     }
-}
-
-/// A subchart that cannot be read is helm's to complain about.
-fn of_archive(packed: &[u8]) -> Asks {
-    let mut asks = Asks::default();
-    let _ = archive::each_file(packed, |path, entry| {
-        let mut content = vec![];
-        entry.take(super::MOST_BYTES).read_to_end(&mut content).map_err(|_| ())?;
-        asks = asks.join(Asks::of_file(path, &content));
-        Ok::<(), ()>(())
-    });
-    asks
 }
 
 /// A comment stands first in its action.

@@ -8,7 +8,7 @@ use std::path::{Component, Path};
 
 use serde_json::Value;
 
-use super::{MOST_BYTES, archive, files};
+use super::{MOST_FILE_BYTES, archive, files};
 use crate::yaml;
 
 /// One version of a kind.
@@ -44,9 +44,9 @@ fn may_hold_kinds(path: &Path) -> bool {
 
 fn in_file(path: &Path, content: &[u8], brought: &mut Vec<Brought>) {
     if is_packed(path) {
-        let _ = archive::each_file(content, |path, entry| {
+        let _ = archive::each_file(content, |path, _, entry| {
             let mut content = vec![];
-            entry.take(MOST_BYTES).read_to_end(&mut content).map_err(|_| ())?;
+            entry.take(MOST_FILE_BYTES).read_to_end(&mut content).map_err(|_| ())?;
             // Below the one directory of a packed chart.
             let below: std::path::PathBuf = path.components().skip(1).collect();
             in_file(&below, &content, brought);

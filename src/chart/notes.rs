@@ -28,6 +28,11 @@ chartwrightNotes: {{ include $name . | b64enc | quote }}
 metadata: {annotations: {helm.sh/hook: test}}
 "#;
 
+/// Whether a file of a copy is the template that was added to it.
+pub(crate) fn is_added(path: &Path, content: &[u8]) -> bool {
+    path == Path::new(FILE) && content == TEMPLATE.as_bytes()
+}
+
 /// Adds the template where there are notes. A file of the chart that has its name already is left alone.
 pub(super) fn add_template(chart: &Path) -> std::io::Result<()> {
     if !chart.join("templates/NOTES.txt").is_file() {

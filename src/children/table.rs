@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::custom_resource::Place;
 use crate::drift::Mark;
-use crate::health::{Health, State};
+use crate::health::{Health, Scale, State};
 use crate::listeners::Parent;
 
 /// What a watch knows about an object.
@@ -20,6 +20,8 @@ pub struct Seen {
     pub parent: Option<Parent>,
     /// What ends by itself: whether it has, or was told to before it could.
     pub life: Life,
+    /// Of workloads with replicas. That it changed is no news of its own: a workload whose replicas change is not ready meanwhile.
+    pub scale: Option<Box<Scale>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub enum Life {
 
 impl Seen {
     pub fn new(uid: &str, version: u64, mark: Option<Mark>, health: Option<Health>, parent: Option<Parent>) -> Self {
-        Seen { uid: uid.into(), mark, health: health.map(Box::new), version, parent, life: Life::Lasting }
+        Seen { uid: uid.into(), mark, health: health.map(Box::new), version, parent, life: Life::Lasting, scale: None }
     }
 
     pub fn health(&self) -> Health {
@@ -101,7 +103,7 @@ impl Table {
 
     /// Takes over what an apply was answered. What the watch knows better, an object that changed or went since then, stays as
     /// the watch told it.
-    pub fn learn(&mut self, place: Place, seen: Seen) {
+    pub fn learn(&mut self, place: Place, mut seen: Seen) {
         let known = match self.seen.get(&place) {
             Some(known) => known.version,
             None if self.synced => self.newest,
@@ -112,6 +114,9 @@ impl Table {
             if self.listing.is_some() {
                 self.learned.insert(place.clone());
             }
+            // An apply is not answered with how many pods there are.
+            let known = self.seen.get(&place).filter(|known| known.uid == seen.uid);
+            seen.scale = seen.scale.or_else(|| known.and_then(|known| known.scale.clone()));
             self.seen.insert(place, seen);
         }
     }
@@ -171,17 +176,22 @@ impl Table {
     }
 
     /// A list replaces everything that was known before it began, also by older versions: a cluster may have been set back.
-    /// What an apply was answered meanwhile stays.
+    /// What an apply was answered meanwhile stays, unless the list is newer: it is at least as new as the newest object in it.
     fn list_ends(&mut self) -> News {
         let listed = self.listing.take().unwrap_or_default();
         let before = std::mem::take(&mut self.seen);
         let was_synced = std::mem::replace(&mut self.synced, true);
         self.newest = listed.values().map(|seen| seen.version).max().unwrap_or_default();
-        self.seen = before.iter().filter(|(place, _)| self.learned.contains(*place)).map(own).collect();
+        let (learned, newest) = (std::mem::take(&mut self.learned), self.newest);
+        let is_newer = |(place, seen): &(&Place, &Seen)| learned.contains(*place) && seen.version > newest;
+        self.seen = before.iter().filter(is_newer).map(own).collect();
         let mut parents = vec![];
         for (place, seen) in listed {
             match before.get(&place) {
-                Some(known) if self.learned.contains(&place) && known.version > seen.version => continue,
+                Some(known) if learned.contains(&place) && known.version > seen.version => {
+                    self.seen.insert(place, known.clone());
+                    continue;
+                }
                 Some(known) if !seen.is_news(known) => {}
                 known => parents.extend(seen.parent.clone().into_iter().chain(known.and_then(|it| it.parent.clone()))),
             }
@@ -189,7 +199,6 @@ impl Table {
         }
         let missing = before.iter().filter(|(place, _)| !self.seen.contains_key(*place));
         parents.extend(missing.filter_map(|(_, seen)| seen.parent.clone()));
-        self.learned.clear();
         match was_synced {
             true => News { parents, ..News::default() },
             // Before the first list was complete nobody knew enough to act. Now all look.
@@ -236,6 +245,17 @@ mod tests {
         let mut table = synced();
         table.learn(place("a"), seen(8, 3));
         assert!(table.note(Change::There(place("a"), seen(8, 3))).parents.is_empty());
+    }
+
+    #[test]
+    fn how_many_pods_there_are_is_known_also_after_an_apply() {
+        let mut table = synced();
+        let scale = Some(Box::new(Scale { replicas: 2, selector: "a=b".into() }));
+        table.note(Change::There(place("a"), Seen { scale: scale.clone(), ..seen(6, 1) }));
+        table.learn(place("a"), seen(8, 3));
+        assert_eq!(table.get(&place("a")).unwrap().scale, scale);
+        table.learn(place("a"), Seen { uid: "other".into(), ..seen(9, 3) });
+        assert_eq!(table.get(&place("a")).unwrap().scale, None);
     }
 
     #[test]
@@ -296,6 +316,21 @@ mod tests {
         table.learn(place("b"), seen(8, 1));
         assert!(table.note(Change::ListEnds).parents.is_empty());
         assert_eq!((table.get(&place("a")), table.get(&place("b"))), (Some(&seen(7, 2)), Some(&seen(8, 1))));
+    }
+
+    #[test]
+    fn what_was_applied_and_is_not_in_a_newer_list_is_gone() {
+        let mut table = synced();
+        table.note(Change::ListStarts);
+        table.learn(place("a"), seen(7, 2));
+        table.learn(place("b"), seen(8, 1));
+        table.note(Change::Listed(place("c"), seen(9, 1)));
+        let news = table.note(Change::ListEnds);
+        assert!(
+            table.get(&place("a")).is_none() && table.get(&place("b")).is_none(),
+            "they went before the list was made"
+        );
+        assert_eq!(news.parents.len(), 3, "two went and one came");
     }
 
     #[test]

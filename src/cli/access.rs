@@ -60,6 +60,11 @@ pub struct Found {
 }
 
 impl Session {
+    /// The kinds of all groups but the core one.
+    pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
+        self.known.iter().map(|known| &known.kind)
+    }
+
     pub fn kind(&self, written: &str) -> anyhow::Result<Kind> {
         Ok(named::find(written, &self.known)?.kind.clone())
     }

@@ -1,11 +1,11 @@
 //! `chartwright adopt`: what stands in a custom resource's way, and to take it over.
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde_json::{Value, json};
 
+use super::asking::is_agreed;
 use super::output::{Format, print};
 use super::waiting::{Patience, failure, is_true};
 use super::wanted::{Ready, Wanted};
@@ -121,18 +121,11 @@ impl Obstacles {
 
 /// Asks, if there is somebody to ask.
 fn is_wanted(args: &Args) -> anyhow::Result<bool> {
-    if args.yes {
-        return Ok(true);
-    }
-    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    let agreed = if args.yes { Some(true) } else { is_agreed("take this over?")? };
+    if agreed.is_none() {
         eprintln!("add --yes to take this over");
-        return Ok(false);
     }
-    eprint!("take this over? [y/N] ");
-    std::io::stderr().flush().context("cannot ask")?;
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).context("cannot read the answer")?;
-    Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(agreed.unwrap_or(false))
 }
 
 async fn take(args: &Args, ready: &Ready, obstacles: &Obstacles) -> anyhow::Result<ExitCode> {

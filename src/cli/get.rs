@@ -142,7 +142,7 @@ pub fn no_such_revision(history: &History, wanted: u32) -> anyhow::Error {
 
 /// All objects as one List, so that there is one document.
 fn list(manifest: &str) -> anyhow::Result<Value> {
-    let rendered = manifest::read(manifest)?;
+    let rendered = manifest::read_record(manifest)?;
     let items: Vec<&Value> = rendered.objects.iter().map(|object| object.value()).collect();
     Ok(json!({"apiVersion": "v1", "kind": "List", "items": items}))
 }

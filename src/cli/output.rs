@@ -1,5 +1,6 @@
 //! How the commands print data: as text for people, as JSON or YAML for scripts.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
@@ -46,8 +47,66 @@ impl Colour {
     }
 }
 
-/// Writes to standard output. Whoever reads it may stop in the middle, as `head` does.
+/// The colours that are used here. They are all that a terminal is told beside text.
+const COLOURS: [&str; 7] = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m", "\x1b[2m"];
+/// To the upper left, and nothing below.
+const CLEAR: &str = "\x1b[H\x1b[J";
+
+/// Text as it may be shown on a terminal. Messages quote whoever wrote a spec, and a terminal does what control characters say.
+pub fn for_terminal(text: &str) -> Cow<'_, str> {
+    let is_harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_reordering(c));
+    if text.chars().all(is_harmless) {
+        return Cow::Borrowed(text);
+    }
+    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(c) = rest.chars().next() {
+        let colour = COLOURS.iter().find(|colour| rest.starts_with(**colour));
+        let taken = match colour {
+            Some(colour) => {
+                shown.push_str(colour);
+                colour.len()
+            }
+            None if is_harmless(c) => {
+                shown.push(c);
+                c.len_utf8()
+            }
+            None => {
+                shown.extend(c.escape_default());
+                c.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    Cow::Owned(shown)
+}
+
+/// What makes text read in another order than it is written.
+fn is_reordering(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Writes to standard output. Whoever reads it may stop in the middle, as `head` does. What goes to a program goes as it is.
 pub fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().is_terminal() {
+        true => write(&for_terminal(text)),
+        false => write(text),
+    }
+}
+
+/// Writes to the terminal, in the place of what was there.
+pub fn print_anew(text: &str) -> anyhow::Result<()> {
+    write(&format!("{CLEAR}{}", for_terminal(text)))
+}
+
+/// Tells a person something beside the output.
+pub fn tell(text: &str) {
+    match std::io::stderr().is_terminal() {
+        true => eprintln!("{}", for_terminal(text)),
+        false => eprintln!("{text}"),
+    }
+}
+
+fn write(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write the output"),
@@ -73,6 +132,14 @@ pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn foreign_words_cannot_speak_to_a_terminal() {
+        let evil = "\x1b[31mfailed\x1b[0m: \x1b]0;title\x07 \x1b[2J \r\u{9b}8m \u{202e}ö\n";
+        let shown = "\x1b[31mfailed\x1b[0m: \\u{1b}]0;title\\u{7} \\u{1b}[2J \\r\\u{9b}8m \\u{202e}ö\n";
+        assert_eq!(for_terminal(evil), shown);
+        assert!(matches!(for_terminal("a\tö\n"), Cow::Borrowed(_)));
+    }
 
     #[test]
     fn columns_are_as_wide_as_they_need_to_be() {

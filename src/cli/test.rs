@@ -50,13 +50,21 @@ pub struct Args {
     #[arg(long)]
     pub logs: bool,
     /// How long each test may take, as in 90s or 5m, if it does not say so itself
-    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = waiting::read)]
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
     pub timeout: Duration,
     #[command(flatten)]
     pub access: Access,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
+}
+
+/// In helm, a limit of 0 ends every test at once.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match waiting::read(text)? {
+        Duration::ZERO => Err("a test needs some time; write how long, as in 5m".to_owned()),
+        time => Ok(time),
+    }
 }
 
 /// How a test ended.

@@ -13,7 +13,9 @@ use serde_json::{Value, json};
 use super::Project;
 use crate::discovery::Capabilities;
 use crate::error::Category;
-use crate::manifest;
+use crate::manifest::{self, Rendered};
+use crate::reach::trial::SOME_NAMESPACE;
+use crate::reach::{Allowance, Says, Trial, scopes};
 use crate::render::{Helm, RenderError, Request};
 use crate::values::Values;
 use crate::watches::{self, Checked, Watch, WatchesError};
@@ -62,6 +64,8 @@ struct Entry {
     watch: Option<Watch>,
     error: Option<String>,
     warning: Option<String>,
+    /// What its releases may write.
+    reach: Option<String>,
 }
 
 /// What a render with the default values showed.
@@ -98,6 +102,9 @@ impl Report {
                 (Some(error), None) => line("error", error),
                 (None, label) => line("ok", label.as_deref().unwrap_or_default()),
             }
+            if let (None, Some(reach)) = (&entry.error, &entry.reach) {
+                line("", reach);
+            }
             if let Some(warning) = &entry.warning {
                 line("warning", &format!("{}: {warning}", label.unwrap_or_default()));
             }
@@ -118,12 +125,17 @@ impl Report {
 impl Entry {
     async fn of(entry: Result<Watch, WatchesError>, helm: &Helm) -> Self {
         match entry {
-            Err(error) => Entry { watch: None, error: Some(error.to_string()), warning: None },
-            Ok(watch) => match try_out(&watch, helm).await {
-                Ok(()) => Entry { watch: Some(watch), error: None, warning: None },
-                Err(Finding::Error(error)) => Entry { watch: Some(watch), error: Some(error), warning: None },
-                Err(Finding::Warning(warning)) => Entry { watch: Some(watch), error: None, warning: Some(warning) },
-            },
+            Err(error) => Entry { watch: None, error: Some(error.to_string()), warning: None, reach: None },
+            Ok(watch) => {
+                let found = try_out(&watch, helm).await;
+                let reach = Some(reach(&watch, &found).to_string());
+                let (error, warning) = match found {
+                    Ok(_) => (None, None),
+                    Err(Finding::Error(error)) => (Some(error), None),
+                    Err(Finding::Warning(warning)) => (None, Some(warning)),
+                };
+                Entry { watch: Some(watch), error, warning, reach }
+            }
         }
     }
 
@@ -140,17 +152,17 @@ impl Entry {
                 "chart": {"name": chart.name, "version": chart.version, "digest": chart.digest},
             })
         });
-        json!({"ok": self.error.is_none(), "watch": watch, "error": self.error, "warning": self.warning})
+        json!({"ok": self.error.is_none(), "watch": watch, "error": self.error, "warning": self.warning, "reach": self.reach})
     }
 }
 
 /// Renders with the chart's defaults and the overrides, as an empty spec would.
-async fn try_out(watch: &Watch, helm: &Helm) -> Result<(), Finding> {
+async fn try_out(watch: &Watch, helm: &Helm) -> Result<Rendered, Finding> {
     let values = Values::new(None, &watch.overrides).map_err(|error| Finding::Warning(error.to_string()))?;
     let request = Request {
         chart: &watch.chart,
         release: "check",
-        namespace: "default",
+        namespace: SOME_NAMESPACE,
         values: &values,
         capabilities: &Capabilities::default(),
         is_upgrade: false,
@@ -159,7 +171,17 @@ async fn try_out(watch: &Watch, helm: &Helm) -> Result<(), Finding> {
     };
     let text = helm.template(&request).await.map_err(|error| finding(&error, watch))?;
     let not_objects = |error| format!("what it renders with its default values cannot be applied: {error}");
-    manifest::read(&text).map(|_| ()).map_err(|error| Finding::Warning(not_objects(error)))
+    manifest::read(&text).map_err(|error| Finding::Warning(not_objects(error)))
+}
+
+/// What the operator will say of it at its start. Without a cluster, only the scopes of Kubernetes' own kinds and of those that the
+/// chart brings are known.
+fn reach(watch: &Watch, found: &Result<Rendered, Finding>) -> Allowance {
+    match (watch.allow, found) {
+        (Some(reach), _) => Allowance { reach, says: Says::Watch },
+        (None, Ok(rendered)) => Trial::made(rendered, SOME_NAMESPACE).allowance(scopes::is_namespaced),
+        (None, Err(_)) => Trial::Refused("see the warning".to_owned()).allowance(scopes::is_namespaced),
+    }
 }
 
 fn finding(error: &RenderError, watch: &Watch) -> Finding {

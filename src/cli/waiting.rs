@@ -7,6 +7,7 @@ use anyhow::bail;
 use serde_json::Value;
 
 use super::access::{Found, Session};
+use super::output::tell;
 use crate::release::History;
 use crate::watches::duration;
 
@@ -43,6 +44,11 @@ impl Patience {
             if let Some(answer) = seen.as_ref().ok().and_then(|(status, history)| look(status, history)) {
                 return Ok(answer);
             }
+            if let Ok((status, _)) = &seen
+                && is_true(status, "Paused")
+            {
+                bail!("the {} is paused, so the operator does not answer; the wish stays on it", found.shown());
+            }
             if begun.elapsed() >= self.timeout {
                 seen?;
                 let seconds = self.timeout.as_secs();
@@ -56,7 +62,7 @@ impl Patience {
                 && progress(history) != told
             {
                 told = progress(history);
-                eprintln!("{told}");
+                tell(&told);
             }
             tokio::time::sleep(PAUSE).await;
         }
@@ -91,7 +97,7 @@ pub fn is_true(status: &Value, kind: &str) -> bool {
     condition(status, kind).is_some_and(|it| it["status"] == "True")
 }
 
-fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
+pub fn condition<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 

@@ -9,6 +9,7 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::access::{Access, Found, Session};
+use super::output::tell;
 use super::{Project, Usage, named};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
@@ -52,7 +53,7 @@ impl Ready {
             calls: &self.session.calls,
             kinds: &self.kinds,
             namespace: &self.session.namespace,
-            warn: |warning| eprintln!("warning: {warning}"),
+            warn: |warning| tell(&format!("warning: {warning}")),
         }
     }
 }
@@ -64,23 +65,21 @@ impl Wanted {
             None => Some(named::read_only(&self.resource)?),
             Some(_) => None,
         };
-        let here = std::env::current_dir().context("cannot find the working directory")?;
         let helm = Helm::find(self.project.helm.as_deref()).await?;
-        let Watches { entries: watches, warnings } = watches::load(&self.project.watches_file, &here, &helm).await?;
-        // An override that reads the environment may read another here than the operator does.
-        warnings.iter().for_each(|warning| eprintln!("warning: {warning}"));
+        // Without the file nothing can be said, whatever the cluster has.
+        watches::kinds(&self.project.watches_file)?;
         let session = self.access.connect().await?;
         let kinds = Cache::new(session.calls.clone()).await?;
         let (watch, cr, found) = match (named, file) {
             (Some(named), _) => {
                 let resource = session.kind(&named.kind)?.resource;
-                let watch = self.watch(watches, &resource.group, &resource.kind)?;
+                let watch = self.watch(&helm, &resource.group, &resource.kind).await?;
                 let found = session.find_as(&kind_of(&watch, &kinds)?, &named.name).await?;
                 (watch, found.cr.clone(), Some(found))
             }
             (None, Some(object)) => {
                 let gvk = object.gvk();
-                let watch = self.watch(watches, &gvk.group, &gvk.kind)?;
+                let watch = self.watch(&helm, &gvk.group, &gvk.kind).await?;
                 let kind = kind_of(&watch, &kinds)?;
                 let found = session.get(&kind, object.name(), object.namespace()).await?;
                 let cr = stored(&session, &kind, object, found.is_some()).await?;
@@ -91,12 +90,20 @@ impl Wanted {
         Ok(Ready { session, watch, helm, kinds, cr, found })
     }
 
-    /// The entry of a kind, in whichever version.
-    fn watch(&self, watches: Vec<Watch>, group: &str, kind: &str) -> anyhow::Result<Watch> {
-        let shown: Vec<String> = watches.iter().map(|watch| shown(&watch.gvk)).collect();
-        let found = watches.into_iter().find(|watch| watch.gvk.group == group && watch.gvk.kind == kind);
-        let file = self.project.watches_file.display();
-        found.ok_or_else(|| anyhow::anyhow!("{file} has no entry for {kind}.{group}; it has {}", shown.join(", ")))
+    /// The entry of a kind, in whichever version. The charts of others are not loaded: what is wrong with them does not matter here.
+    async fn watch(&self, helm: &Helm, group: &str, kind: &str) -> anyhow::Result<Watch> {
+        let here = std::env::current_dir().context("cannot find the working directory")?;
+        let file = &self.project.watches_file;
+        let Watches { entries, warnings } = watches::load_one(file, &here, helm, group, kind).await?;
+        // An override that reads the environment may read another here than the operator does.
+        warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+        match entries.into_iter().next() {
+            Some(watch) => Ok(watch),
+            None => {
+                let known: Vec<String> = watches::kinds(file)?.iter().map(shown).collect();
+                bail!("{} has no entry for {kind}.{group}; it has {}", file.display(), known.join(", "))
+            }
+        }
     }
 }
 

@@ -1,19 +1,29 @@
 //! When to try again after a failure.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::ResourceExt;
 
 use crate::custom_resource::CustomResource;
 use crate::error::Retry;
+use crate::reconcile::SELDOM;
 
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// Failures in a row, per custom resource and generation.
 #[derive(Default)]
-pub struct Attempts(Mutex<HashMap<String, (i64, u32)>>);
+pub struct Attempts(Mutex<HashMap<String, Failures>>);
+
+#[derive(Default)]
+struct Failures {
+    generation: i64,
+    count: u32,
+    /// Stands for what was told last, and when.
+    told: Option<(u64, Instant)>,
+}
 
 impl Attempts {
     pub fn succeeded(&self, cr: &CustomResource) {
@@ -30,14 +40,29 @@ impl Attempts {
         let generation = cr.metadata.generation.unwrap_or_default();
         let mut all = self.locked();
         let entry = all.entry(uid.clone()).or_default();
-        if entry.0 != generation {
-            *entry = (generation, 0);
+        if entry.generation != generation {
+            *entry = Failures { generation, ..Failures::default() };
         }
-        entry.1 = entry.1.saturating_add(1);
-        backoff(retry, entry.1).map(|delay| jittered(delay, &uid))
+        entry.count = entry.count.saturating_add(1);
+        backoff(retry, entry.count).map(|delay| jittered(delay, &uid))
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, (i64, u32)>> {
+    /// How often it failed in a row, and whether that is worth a line: the same failure is told again only after a long time.
+    pub fn tell(&self, cr: &CustomResource, message: &str) -> (u32, bool) {
+        let mut hasher = DefaultHasher::new();
+        message.hash(&mut hasher);
+        let (sentence, now) = (hasher.finish(), Instant::now());
+        let mut all = self.locked();
+        let entry = all.entry(cr.uid().unwrap_or_default()).or_default();
+        let last = entry.told.filter(|(_, at)| now.duration_since(*at) < SELDOM);
+        let is_news = last.is_none_or(|(told, _)| told != sentence);
+        if is_news {
+            entry.told = Some((sentence, now));
+        }
+        (entry.count, is_news)
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Failures>> {
         // A poisoned lock still holds counts.
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -82,6 +107,18 @@ mod tests {
         assert_eq!([wait(1), wait(1), wait(1), wait(2), wait(2)], [1, 2, 4, 1, 2]);
         attempts.succeeded(&cr(2));
         assert_eq!(attempts.failed(&cr(2), Retry::Often).unwrap().as_secs(), 1);
+    }
+
+    #[test]
+    fn the_same_failure_is_told_once_until_it_is_another_or_over() {
+        let attempts = Attempts::default();
+        let told = |message| {
+            attempts.failed(&cr(1), Retry::Often);
+            attempts.tell(&cr(1), message)
+        };
+        assert_eq!([told("a"), told("a"), told("b"), told("b")], [(1, true), (2, false), (3, true), (4, false)]);
+        attempts.succeeded(&cr(1));
+        assert_eq!(attempts.tell(&cr(1), "b"), (0, true));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use kube::core::GroupVersionKind;
 use tokio::sync::Notify;
 
+use super::lives::{Lives, Presence};
 use crate::definitions::{Definition, Definitions};
 use crate::discovery::{Cache, Kind};
 
@@ -28,6 +29,7 @@ pub async fn wait_for(
     kinds: &Cache,
     definitions: &mut Definitions,
     mut may_trust_cache: bool,
+    lives: &Lives,
 ) -> Kind {
     let mut said = false;
     let mut changed_at = Instant::now();
@@ -41,7 +43,8 @@ pub async fn wait_for(
         match known.map(|known| known.get(gvk).cloned()) {
             Ok(Some(kind)) => return kind,
             Ok(None) if !std::mem::replace(&mut said, true) => {
-                tracing::warn!(kind = gvk.kind, api_version = gvk.api_version(), "waiting for its CRD to be installed");
+                lives.note(gvk, Presence::Absent);
+                tracing::warn!(kind = gvk.kind, apiVersion = gvk.api_version(), "waiting for its CRD to be installed");
             }
             Ok(None) => {}
             Err(error) => tracing::warn!("{error}"),

@@ -12,6 +12,7 @@ use crate::applyset;
 use crate::children::version;
 use crate::custom_resource::{CustomResource, Place};
 use crate::identity::FINALIZER;
+use crate::namespaces::{Scope, covers};
 use crate::queue::Urgency;
 
 /// What a watch's event means.
@@ -34,8 +35,12 @@ pub struct Resources(Mutex<Seen>);
 #[derive(Default)]
 struct Seen {
     known: HashMap<Place, Arc<CustomResource>>,
-    /// While a list comes in: who is in it.
-    listed: Option<HashSet<Place>>,
+    /// What a whole list of was seen.
+    synced: HashSet<Scope>,
+    /// The named namespaces that may not be read.
+    refused: HashSet<Scope>,
+    /// While lists come in, by what they cover: who is in them.
+    listed: HashMap<Scope, HashSet<Place>>,
     /// What our own writes were answered since the list began.
     learned: HashSet<Place>,
 }
@@ -43,6 +48,29 @@ struct Seen {
 impl Resources {
     pub fn get(&self, place: &Place) -> Option<Arc<CustomResource>> {
         self.locked().known.get(place).cloned()
+    }
+
+    /// All of them, in no order.
+    pub fn all(&self) -> Vec<Arc<CustomResource>> {
+        self.locked().known.values().cloned().collect()
+    }
+
+    /// Whether a whole list of each of these has been seen. A named namespace that may not be read holds up nobody.
+    pub fn is_synced(&self, scopes: &[Scope]) -> bool {
+        let seen = self.locked();
+        scopes.iter().all(|scope| seen.synced.contains(scope) || scope.is_some() && seen.refused.contains(scope))
+    }
+
+    /// What this scope covers may not be read.
+    pub fn is_refused(&self, scope: &Scope) {
+        self.locked().refused.insert(scope.clone());
+    }
+
+    /// The namespaces that may not be read, in order.
+    pub fn refused(&self) -> Vec<String> {
+        let mut all: Vec<String> = self.locked().refused.iter().flatten().map(ToString::to_string).collect();
+        all.sort();
+        all
     }
 
     /// Those that are meant.
@@ -61,15 +89,16 @@ impl Resources {
         let place = cr.place();
         let is_only_ours = seen.known.get(&place).is_some_and(|known| is_only_ours(known, &cr));
         if is_only_ours {
-            if seen.listed.is_some() {
+            if seen.is_listing(&place) {
                 seen.learned.insert(place.clone());
             }
             seen.known.insert(place, Arc::new(cr));
         }
     }
 
-    pub fn note(&self, event: Event<CustomResource>) -> Vec<News> {
-        self.locked().note(event)
+    /// What a watch tells, which covers this scope.
+    pub fn note(&self, scope: &Scope, event: Event<CustomResource>) -> Vec<News> {
+        self.locked().note(scope, event)
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -79,28 +108,36 @@ impl Resources {
 }
 
 impl Seen {
-    fn note(&mut self, event: Event<CustomResource>) -> Vec<News> {
+    fn note(&mut self, scope: &Scope, event: Event<CustomResource>) -> Vec<News> {
+        let is_covered = |place: &Place| covers(scope, place.namespace.as_deref());
         match event {
             Event::Init => {
-                self.listed = Some(HashSet::new());
-                self.learned.clear();
+                self.listed.insert(scope.clone(), HashSet::new());
+                self.learned.retain(|place| !is_covered(place));
                 vec![]
             }
             Event::InitApply(cr) => {
-                if let Some(listed) = &mut self.listed {
+                if let Some(listed) = self.listed.get_mut(scope) {
                     listed.insert(cr.place());
                 }
                 self.see(cr)
             }
             Event::Apply(cr) => self.see(cr),
             Event::InitDone => {
-                let Some(listed) = self.listed.take() else { return vec![] };
+                self.synced.insert(scope.clone());
+                self.refused.remove(scope);
+                let Some(listed) = self.listed.remove(scope) else { return vec![] };
                 // Who is missing went while nobody watched.
-                let missing: Vec<_> = self.known.keys().filter(|place| !listed.contains(place)).cloned().collect();
+                let missing = self.known.keys().filter(|place| is_covered(place) && !listed.contains(place));
+                let missing: Vec<_> = missing.cloned().collect();
                 missing.into_iter().filter_map(|place| self.lose(place)).collect()
             }
             Event::Delete(cr) => self.lose(cr.place()).into_iter().collect(),
         }
+    }
+
+    fn is_listing(&self, place: &Place) -> bool {
+        self.listed.keys().any(|scope| covers(scope, place.namespace.as_deref()))
     }
 
     fn lose(&mut self, place: Place) -> Option<News> {
@@ -117,7 +154,7 @@ impl Seen {
             news.extend(self.lose(place.clone()));
         }
         // A list is believed, also where it is older: the cluster may have been set back. Only our own writes are newer.
-        let may_be_set_back = self.listed.is_some() && !self.learned.contains(&place);
+        let may_be_set_back = self.is_listing(&place) && !self.learned.contains(&place);
         let is_older = before.as_ref().is_some_and(|before| version(&before.metadata) > version(&cr.metadata));
         if is_older && !may_be_set_back {
             return news;
@@ -213,7 +250,7 @@ mod tests {
 
     #[test]
     fn at_the_start_the_status_says_how_urgent_it_is() {
-        let first = |cr| Resources::default().note(Event::InitApply(cr));
+        let first = |cr| Resources::default().note(&None, Event::InitApply(cr));
         assert_eq!(first(cr(1, 1, json!({}))), told(Install, false));
         assert_eq!(first(cr(1, 2, deployed(2))), told(Recheck, false));
         assert_eq!(first(cr(1, 2, deployed(1))), told(Edit, false));
@@ -224,49 +261,64 @@ mod tests {
     #[test]
     fn a_status_and_labels_are_no_news_but_annotations_and_generations_are() {
         let resources = Resources::default();
-        assert_eq!(resources.note(Event::Apply(cr(1, 1, json!({})))), told(Install, false));
-        assert_eq!(resources.note(Event::Apply(cr(2, 1, deployed(1)))), []);
+        assert_eq!(resources.note(&None, Event::Apply(cr(1, 1, json!({})))), told(Install, false));
+        assert_eq!(resources.note(&None, Event::Apply(cr(2, 1, deployed(1)))), []);
         let mut labelled = deployed(1);
         labelled["labels"] = json!({"a": "b"});
-        assert_eq!(resources.note(Event::Apply(cr(3, 1, labelled.clone()))), []);
+        assert_eq!(resources.note(&None, Event::Apply(cr(3, 1, labelled.clone()))), []);
         labelled["annotations"] = json!({"a": "b"});
-        assert_eq!(resources.note(Event::Apply(cr(4, 1, labelled.clone()))), told(Edit, false));
-        assert_eq!(resources.note(Event::Apply(cr(5, 2, labelled.clone()))), told(Edit, true));
+        assert_eq!(resources.note(&None, Event::Apply(cr(4, 1, labelled.clone()))), told(Edit, false));
+        assert_eq!(resources.note(&None, Event::Apply(cr(5, 2, labelled.clone()))), told(Edit, true));
         labelled["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        assert_eq!(resources.note(Event::Apply(cr(6, 2, labelled))), told(Edit, true));
+        assert_eq!(resources.note(&None, Event::Apply(cr(6, 2, labelled))), told(Edit, true));
     }
 
     #[test]
     fn a_new_list_tells_who_went_and_is_believed_but_for_our_own_writes() {
         let resources = Resources::default();
-        resources.note(Event::Apply(cr(5, 2, deployed(2))));
-        resources.note(Event::Init);
+        resources.note(&None, Event::Apply(cr(5, 2, deployed(2))));
+        resources.note(&None, Event::Init);
         resources.learn(cr(6, 2, deployed(2)));
-        assert_eq!(resources.note(Event::InitApply(cr(5, 2, deployed(2)))), [], "it is from before our write");
-        assert_eq!(resources.note(Event::InitDone), []);
+        assert_eq!(resources.note(&None, Event::InitApply(cr(5, 2, deployed(2)))), [], "it is from before our write");
+        assert_eq!(resources.note(&None, Event::InitDone), []);
         let place = Place::new(Some("a"), "web");
         assert_eq!(version(&resources.get(&place).unwrap().metadata), 6);
-        resources.note(Event::Init);
+        resources.note(&None, Event::Init);
         assert_eq!(
-            resources.note(Event::InitApply(cr(4, 1, deployed(1)))),
+            resources.note(&None, Event::InitApply(cr(4, 1, deployed(1)))),
             told(Edit, true),
             "the cluster was set back"
         );
-        assert_eq!(resources.note(Event::InitDone), []);
-        resources.note(Event::Init);
-        assert_eq!(resources.note(Event::InitDone), [gone("1")]);
+        assert_eq!(resources.note(&None, Event::InitDone), []);
+        resources.note(&None, Event::Init);
+        assert_eq!(resources.note(&None, Event::InitDone), [gone("1")]);
         assert!(resources.get(&place).is_none());
+    }
+
+    #[test]
+    fn a_named_namespace_that_may_not_be_read_holds_up_nobody() {
+        let (resources, scopes) = (Resources::default(), [Some("a".into()), Some("b".into())]);
+        resources.note(&scopes[0], Event::InitDone);
+        assert!(!resources.is_synced(&scopes));
+        resources.is_refused(&scopes[1]);
+        assert!(resources.is_synced(&scopes));
+        assert_eq!(resources.refused(), ["b"]);
+        resources.note(&scopes[1], Event::InitDone);
+        assert!(resources.is_synced(&scopes) && resources.refused().is_empty());
+        let everywhere = Resources::default();
+        everywhere.is_refused(&None);
+        assert!(!everywhere.is_synced(&[None]), "it sees nothing at all");
     }
 
     #[test]
     fn another_of_the_same_name_is_another() {
         let resources = Resources::default();
         let old = cr(5, 1, deployed(1));
-        resources.note(Event::Apply(old.clone()));
-        let news = resources.note(Event::Apply(cr(6, 1, json!({"uid": "2"}))));
+        resources.note(&None, Event::Apply(old.clone()));
+        let news = resources.note(&None, Event::Apply(cr(6, 1, json!({"uid": "2"}))));
         assert_eq!(news[0], gone("1"));
         assert_eq!(news[1..], told(Install, false));
         assert!(!resources.has(&old));
-        assert_eq!(resources.note(Event::Delete(cr(7, 1, json!({"uid": "2"})))), [gone("2")]);
+        assert_eq!(resources.note(&None, Event::Delete(cr(7, 1, json!({"uid": "2"})))), [gone("2")]);
     }
 }

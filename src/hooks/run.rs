@@ -13,12 +13,13 @@ use super::{Event, Life, Policy, is_same_but_for_attempt, life};
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube};
-use crate::manifest::{self, HOOK, ManifestError};
+use crate::manifest::{self, HOOK, Hook, ManifestError};
 use crate::object::Object;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge, place_of, type_of};
 use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL};
 use crate::preflight::complaint_about;
+use crate::reach::ReachError;
 use crate::release::HookRecord;
 
 /// On every object of a hook: the revision, the event, the hook, the attempt and the custom resource that it was made for.
@@ -48,6 +49,8 @@ pub enum HookError {
     Refused { id: Box<ObjectId>, error: kube::Error },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Reach(#[from] ReachError),
 }
 
 impl HookError {
@@ -58,6 +61,7 @@ impl HookError {
             HookError::UnknownKind { .. } => Category::UnknownKind,
             HookError::Refused { error, .. } => of_kube(error),
             HookError::Manifest(error) => error.category(),
+            HookError::Reach(error) => error.category(),
         }
     }
 }
@@ -103,8 +107,8 @@ pub enum Look {
 impl Runner<'_> {
     /// The objects of a hook as they are made for a run.
     pub fn objects(&self, hook: &HookRecord, run: &str) -> Result<Vec<Planned>, HookError> {
-        let rendered = manifest::read(&hook.manifest)?;
-        let objects = rendered.hooks.into_iter().flat_map(|hook| std::iter::once(hook.object).chain(hook.others));
+        let rendered = manifest::read_record(&hook.manifest)?;
+        let objects = rendered.hooks.into_iter().flat_map(Hook::into_objects);
         objects.map(|object| self.planned(object, run)).collect()
     }
 

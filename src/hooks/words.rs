@@ -43,7 +43,7 @@ impl Words {
 
 /// The last words of a Job's newest pod, or of a pod itself.
 pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words> {
-    let pods: Api<Pod> = Api::namespaced(calls.client(), id.namespace.as_deref()?);
+    let pods: Api<Pod> = Api::namespaced(calls.hands(), id.namespace.as_deref()?);
     let pod = match id.kind.as_str() {
         "Pod" => object.clone(),
         "Job" => {

@@ -191,9 +191,11 @@ impl Look<'_> {
     }
 
     fn allowed(&self) -> Allowed {
-        let Wishes { adopt, replace, .. } = self.preview.identity.wishes;
-        let leave = matches!(self.preview.manner, Manner::InPlace | Manner::Rollout { is_lenient: true });
-        Allowed { adopt, replace: replace && !leave, leave }
+        let Wishes { adopt, replace, replace_going_back, .. } = self.preview.identity.wishes;
+        let goes_back = matches!(self.preview.manner, Manner::Rollout { is_lenient: true });
+        let leave = goes_back || matches!(self.preview.manner, Manner::InPlace);
+        let replace = if leave { goes_back && replace_going_back } else { replace };
+        Allowed { adopt, replace, leave }
     }
 
     /// What would become of one planned object; None if it stays as it is.

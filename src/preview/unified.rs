@@ -26,7 +26,12 @@ fn difference(change: &Change) -> String {
         None => (NOTHING.to_owned(), String::new()),
     };
     let ((from, before), (to, after)) = (side("a", &change.before), side("b", &change.after));
-    TextDiff::from_lines(&before, &after).unified_diff().context_radius(CONTEXT).header(&from, &to).to_string()
+    of_texts((&from, &before), (&to, &after))
+}
+
+/// The difference of two texts, each with its name.
+pub fn of_texts((from, before): (&str, &str), (to, after): (&str, &str)) -> String {
+    TextDiff::from_lines(before, after).unified_diff().context_radius(CONTEXT).header(from, to).to_string()
 }
 
 fn text(value: &Value) -> String {

@@ -113,10 +113,15 @@ impl Line {
         self.wish(place, urgency, Some(at));
     }
 
-    pub fn tell_all(&mut self, urgency: Urgency) {
-        for place in self.known.keys().cloned().collect::<Vec<_>>() {
-            self.tell(&place, urgency);
-        }
+    /// Tells all, and says who they are.
+    pub fn tell_all(&mut self, urgency: Urgency) -> Vec<Place> {
+        let all: Vec<Place> = self.known.keys().cloned().collect();
+        all.iter().for_each(|place| self.tell(place, urgency));
+        all
+    }
+
+    pub fn knows(&self, place: &Place) -> bool {
+        self.known.get(place).is_some_and(|entry| !entry.forgotten)
     }
 
     fn wish(&mut self, place: &Place, urgency: Urgency, at: Option<Instant>) {
@@ -151,9 +156,35 @@ impl Line {
         Take::Now { place, urgency, slow }
     }
 
+    /// How many are due, by urgency.
+    pub fn due(&self) -> [usize; 3] {
+        Urgency::ALL.map(|urgency| self.ready.len(urgency) + self.ready_slow.len(urgency))
+    }
+
+    /// How many may run at once.
+    pub fn most(&self) -> usize {
+        let all = self.limits.per_urgency * Urgency::ALL.len() + self.limits.slow;
+        self.limits.total.map_or(all, |total| total.min(all))
+    }
+
+    /// Whether somebody is due, and there is room: whoever asks who is next gets an answer.
+    pub fn could_take(&self, now: Instant) -> bool {
+        if self.later.first().is_some_and(|(at, _)| *at <= now) {
+            // Whoever asks has those moved on first, whether there is room or not.
+            return true;
+        }
+        let has_room = |urgency: Urgency| self.running[urgency as usize] < self.limits.per_urgency;
+        let is_quick = Urgency::ALL.into_iter().any(|urgency| has_room(urgency) && self.ready.len(urgency) > 0);
+        !self.is_full() && (is_quick || self.running_slow < self.limits.slow && !self.ready_slow.is_empty())
+    }
+
+    fn is_full(&self) -> bool {
+        let running = self.running.iter().sum::<usize>() + self.running_slow;
+        self.limits.total.is_some_and(|total| running >= total)
+    }
+
     fn pop(&mut self) -> Option<(Urgency, Place, bool)> {
-        let running: usize = self.running.iter().sum();
-        if self.limits.total.is_some_and(|total| running + self.running_slow >= total) {
+        if self.is_full() {
             return None;
         }
         let (counts, limit) = (self.running, self.limits.per_urgency);

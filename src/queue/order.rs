@@ -46,6 +46,11 @@ impl<T> Order<T> {
         }
     }
 
+    /// How many of a class wait.
+    pub fn len(&self, urgency: Urgency) -> usize {
+        self.waiting[urgency as usize].len()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.waiting.iter().all(BTreeMap::is_empty)
     }

@@ -69,12 +69,6 @@ impl Subject<'_> {
         let told = self.store.update(&told(recorded, judged, deadline, &self.shown(&summary.message))).await?;
         standing.own = told.own;
         if judged == Judged::Missed {
-            tracing::warn!(
-                kind = self.owner.gvk.kind,
-                namespace = self.namespace,
-                name = self.owner.name,
-                "not ready in time"
-            );
             // What follows from it, a rollback perhaps, is decided at the next look.
             return Ok(Some(Duration::ZERO));
         }

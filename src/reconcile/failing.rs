@@ -12,6 +12,7 @@ use crate::object::ObjectId;
 use crate::plan::PlanError;
 use crate::preflight::Rejected;
 use crate::prune::PruneError;
+use crate::reach::ReachError;
 use crate::release::{Status, StoreError, Trouble};
 use crate::render::RenderError;
 use crate::sources::WantedError;
@@ -77,6 +78,8 @@ pub enum ReconcileError {
     #[error("it is not time to try again")]
     TooEarly(Duration),
     #[error(transparent)]
+    Reach(#[from] ReachError),
+    #[error(transparent)]
     Hook(#[from] HookError),
     /// A hook runs. It is told as what is under way, and not as a failure.
     #[error(transparent)]
@@ -116,9 +119,15 @@ impl ReconcileError {
             | ReconcileError::Moment
             | ReconcileError::TooEarly(_)
             | ReconcileError::AtHook(_) => Category::Waiting,
+            ReconcileError::Reach(error) => error.category(),
             ReconcileError::Hook(error) => error.category(),
             ReconcileError::Again(failure) => failure.category,
         }
+    }
+
+    /// Whether the custom resource says it. What was put off is told when it is done, by whoever does it.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self, ReconcileError::Interrupted) && self.category() != Category::NotLeading
     }
 
     /// Whether the same input gives the same error again.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
+use super::journal::{self, Stage};
 use super::recording::fill_in;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, ApplyError, Progress};
@@ -19,7 +20,9 @@ use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned, Target, is_kept, plan};
 use crate::preflight::{Preflight, check_claim};
 use crate::prune::holds_data;
+use crate::reach::Outside;
 use crate::release::{Applied, Own, Release};
+use crate::telemetry::metrics;
 
 /// Objects that are not as they were left.
 type Drifted = HashMap<ObjectKey, Look>;
@@ -37,9 +40,12 @@ impl Subject<'_> {
         if drifted.is_empty() {
             return Ok(own.clone());
         }
+        journal::note_revision(revision);
         let release = self.still_standing(revision).await?;
         let target = self.target(release.chart_name(), &release.hooks);
         let plan = self.plan_again(&release, own, &drifted, &target).await?;
+        // Before objects are claimed: others may wait for them, and what is allowed may take a render to find out.
+        let (plan, refused) = self.within_reach(plan).await;
         let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
         let (progress, error) = self.repair_all(plan, &drifted, &target).await;
         let mut healed = release.clone();
@@ -49,7 +55,7 @@ impl Subject<'_> {
         if healed != release {
             healed = self.store.update(&healed).await?;
         }
-        error.map_or(Ok(healed.own.unwrap_or_else(|| own.clone())), Err)
+        error.or(refused).map_or(Ok(healed.own.unwrap_or_else(|| own.clone())), Err)
     }
 
     /// The plan of the deployed revision, for what drifted only.
@@ -60,7 +66,8 @@ impl Subject<'_> {
         drifted: &Drifted,
         target: &Target<'_>,
     ) -> Result<Plan, ReconcileError> {
-        let rendered = manifest::read(&release.manifest)?;
+        let rendered = manifest::read_record(&release.manifest)?;
+        self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = match drifted.keys().any(|key| key.kind == "CustomResourceDefinition") {
             // Its resources cannot be asked about until it is there again.
@@ -73,6 +80,20 @@ impl Subject<'_> {
         Ok(plan)
     }
 
+    /// What may be written of a plan, and why the rest may not.
+    async fn within_reach(&self, mut plan: Plan) -> (Plan, Option<ReconcileError>) {
+        let (mut allowed, mut error) = (vec![], None);
+        for planned in plan.apply {
+            let outside = Outside::of(planned.object.id(), planned.kind.namespaced, &self.namespace);
+            match self.check_outside(outside.into_iter().collect()).await {
+                Ok(()) => allowed.push(planned),
+                Err(refused) => error = error.or(Some(refused.into())),
+            }
+        }
+        plan.apply = allowed;
+        (plan, error)
+    }
+
     /// What was repaired or found to be right, and the first error.
     async fn repair_all(
         &self,
@@ -80,7 +101,7 @@ impl Subject<'_> {
         drifted: &Drifted,
         target: &Target<'_>,
     ) -> (Vec<Applied>, Option<ReconcileError>) {
-        let (mut done, mut names, mut error) = (vec![], vec![], None);
+        let (mut done, mut names, mut changes, mut error) = (vec![], vec![], vec![], None);
         for planned in plan.apply {
             let id = planned.object.id();
             let look = drifted.get(&id.key()).copied().unwrap_or(Look::Changed);
@@ -88,6 +109,9 @@ impl Subject<'_> {
                 Ok(Repair::Right(applied)) => done.push(applied),
                 Ok(Repair::Applied(applied, lost)) => {
                     names.push(applied.id.to_string());
+                    changes.push(format!("{} ({})", applied.id, what_was_lost(lost.as_deref())));
+                    let managers = lost.iter().flatten().map(|lost| lost.manager.as_deref());
+                    metrics::repaired(&self.owner.gvk.kind, (&id.group, &id.kind), managers);
                     done.push(applied);
                     let note = Instant::now();
                     self.context.memory.with(&self.owner.uid, |memory| memory.fights.note(&id, lost, note));
@@ -96,9 +120,12 @@ impl Subject<'_> {
             }
         }
         if !names.is_empty() {
-            let (kind, objects) = (&self.owner.gvk.kind, names.join(", "));
-            tracing::info!(kind, namespace = self.namespace, name = self.release, objects, "healed");
-            self.tell("Healed", &format!("Applied again what was changed or deleted: {objects}")).await;
+            self.context.memory.with(&self.owner.uid, |memory| memory.repairs.note(names.len()));
+            let (apply, total) = (self.journal.apply_ms(), self.journal.total_ms());
+            let message = format!("Applied again what was changed or deleted: {}", changes.join(", "));
+            tracing::info!(reason = "Healed", applyMs = apply, totalMs = total, "{}", self.shown(&message));
+            let message = format!("Applied again what was changed or deleted: {}", names.join(", "));
+            self.tell_by_event("Healed", &message).await;
         }
         (done, error)
     }
@@ -113,7 +140,7 @@ impl Subject<'_> {
             check_claim(&id, &live.metadata, target, self.allowed(false))?;
         }
         if planned.wants_replicas || planned.is_scaled {
-            self.context.scalers.ready(&self.context.children).await;
+            self.context.scalers.ready(id.namespace.as_deref(), &self.context.children).await;
         }
         let planned = self.left_to_others(planned, live.as_ref(), &[]);
         if let (Look::Unsure, Some(live)) = (look, &live)
@@ -153,7 +180,7 @@ impl Subject<'_> {
     async fn apply_again(&self, planned: Planned, live: Option<&DynamicObject>) -> Result<Progress, ReconcileError> {
         let plan = Plan { apply: vec![planned], ..Plan::default() };
         let planned = &plan.apply[0];
-        let mut progress = apply::apply(&plan, &Preflight::default(), &self.calls).await;
+        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &Preflight::default(), &self.calls)).await;
         if let (Some(error), Some(live)) = (&progress.stopped_by, live) {
             let lists = apply::crossed::lists(error, planned);
             if !lists.is_empty() {
@@ -185,16 +212,20 @@ impl Subject<'_> {
     async fn drifted(&self, objects: &[Applied]) -> Result<Drifted, ReconcileError> {
         let kinds = self.context.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let scalers = &self.context.scalers;
-        if objects.iter().any(|applied| applied.wants_replicas) {
-            scalers.start(&self.context.children);
+        for applied in objects.iter().filter(|applied| applied.wants_replicas) {
+            scalers.start(applied.id.namespace.as_deref(), &self.context.children);
         }
         let mut drifted = HashMap::new();
         if self.context.watch.watch_dependents {
-            let found = objects.iter().filter_map(|applied| kinds.any_version(&applied.id.group, &applied.id.kind));
+            let found = objects.iter().filter_map(|Applied { id, .. }| {
+                Some((kinds.any_version(&id.group, &id.kind)?, id.namespace.as_deref()))
+            });
             let found: Vec<_> = found.collect();
-            self.context.children.watch(found.iter());
+            self.context.children.watch(found.iter().map(|(kind, namespace)| (kind, *namespace)));
             let looks = objects.iter().map(|applied| (applied.id.key(), self.context.children.look(applied, scalers)));
-            return Ok(looks.filter(|(_, look)| *look != Look::Fine).collect());
+            drifted = looks.filter(|(_, look)| *look != Look::Fine).collect();
+            self.doubt(objects, &mut drifted);
+            return Ok(drifted);
         }
         for applied in objects.iter().filter(|applied| !applied.is_left_alone) {
             let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
@@ -215,7 +246,18 @@ impl Subject<'_> {
             };
             drifted.insert(key, look);
         }
+        self.doubt(objects, &mut drifted);
         Ok(drifted)
+    }
+
+    /// Where a full check is asked for, every object is compared with what an apply would make of it.
+    fn doubt(&self, objects: &[Applied], drifted: &mut Drifted) {
+        if self.open_request().is_none() {
+            return;
+        }
+        for applied in objects.iter().filter(|applied| !applied.is_left_alone && !ends_by_itself(&applied.id)) {
+            drifted.entry(applied.id.key()).or_insert(Look::Unsure);
+        }
     }
 }
 
@@ -224,6 +266,21 @@ fn written(object: &DynamicObject) -> (Vec<(&String, &Value)>, impl PartialEq + 
     let metadata = &object.metadata;
     let parts = object.data.as_object().into_iter().flatten().filter(|(part, _)| *part != "status");
     (parts.collect(), (&metadata.labels, &metadata.annotations, &metadata.owner_references, &metadata.finalizers))
+}
+
+/// What somebody did to an object, and who.
+fn what_was_lost(lost: Option<&[Lost]>) -> String {
+    const MOST: usize = 5;
+    let Some(lost) = lost else { return "deleted".to_owned() };
+    let by = |lost: &Lost| match &lost.manager {
+        Some(manager) => format!("{} by {manager}", lost.field),
+        None => format!("{} removed", lost.field),
+    };
+    let mut fields: Vec<String> = lost.iter().take(MOST).map(by).collect();
+    if lost.len() > MOST {
+        fields.push(format!("{} more", lost.len() - MOST));
+    }
+    if fields.is_empty() { "changed".to_owned() } else { fields.join(", ") }
 }
 
 /// What became of an object that seemed to have drifted.

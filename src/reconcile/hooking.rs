@@ -12,11 +12,12 @@ mod leaving;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::journal::Stage;
 use super::{ReconcileError, Subject};
 use crate::discovery::Kinds;
 use crate::hooks::run::{self, Runner};
 use crate::hooks::{self, Event};
-use crate::manifest;
+use crate::manifest::{self, Hook};
 use crate::object::ObjectId;
 use crate::release::{HookRecord, Own, Release, Status, Summary};
 use course::HookCourse;
@@ -64,9 +65,12 @@ impl Subject<'_> {
     pub(super) async fn run_hooks(&self, event: Event, release: Release) -> Result<Release, Halt> {
         let is_wanted = self.has_hooks(event, &release);
         let running = release.own.as_ref().and_then(|own| hooks::running(&own.hooks)).cloned();
+        if is_wanted || running.is_some() {
+            self.learn_record(&release);
+        }
         let mut course = HookCourse { subject: self, event, release, is_wanted, is_unsaved: false };
         let result = match running.filter(|mark| mark.event == event) {
-            _ if is_wanted => Box::pin(course.run()).await,
+            _ if is_wanted => Box::pin(self.stage(Stage::Hooks, course.run())).await,
             // They were switched off meanwhile: one that runs is not overtaken all the same.
             Some(mark) => Box::pin(course.end_unwanted(mark)).await,
             None => Ok(()),
@@ -91,6 +95,7 @@ impl Subject<'_> {
         let Some(mark) = release.own.as_ref().and_then(|own| hooks::running(&own.hooks)).cloned() else {
             return Ok(());
         };
+        self.learn_record(&release);
         let mut course = HookCourse { subject: self, event: mark.event, release, is_wanted: false, is_unsaved: false };
         match Box::pin(course.end_unwanted(mark)).await {
             Err(ReconcileError::AtHook(waiting)) => {
@@ -129,13 +134,8 @@ impl Subject<'_> {
 
     /// The kinds that a hook's objects need.
     async fn hook_kinds(&self, hook: &HookRecord) -> Result<Arc<Kinds>, ReconcileError> {
-        let rendered = manifest::read(&hook.manifest)?;
-        let wanted: Vec<_> = rendered
-            .hooks
-            .iter()
-            .flat_map(|hook| std::iter::once(&hook.object).chain(&hook.others))
-            .map(|object| object.gvk())
-            .collect();
+        let rendered = manifest::read_record(&hook.manifest)?;
+        let wanted: Vec<_> = rendered.hooks.iter().flat_map(Hook::objects).map(|object| object.gvk()).collect();
         Ok(self.context.kinds.kinds_with(&wanted).await?)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::fights::Fights;
+use super::journal::SELDOM;
 use crate::drift::Hash;
 use crate::health::Cause;
 use crate::object::ObjectId;
@@ -27,6 +28,7 @@ pub struct Remembered {
     pub asked: u32,
     pub ask_at: Option<Instant>,
     pub fights: Fights,
+    pub repairs: Repairs,
     /// A revision that the status does not tell of yet.
     pub untold: Option<Box<Untold>>,
     /// Stands for the annotations that could not be read and were told.
@@ -35,6 +37,10 @@ pub struct Remembered {
     pub harmless: Option<Hash>,
     /// Kinds that values come from and that cannot be watched, which was told.
     pub unwatched: Vec<SourceKind>,
+    /// Stands for the last warning, and when it was told.
+    pub warned: Option<(Hash, Instant)>,
+    /// The request for a full check that was answered last. A status that cannot be written, or drops it, does not say so.
+    pub answered: Option<String>,
     /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
     pub try_at: Option<Instant>,
 }
@@ -48,7 +54,7 @@ impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
-        let Remembered { harmless, unwatched, try_at, .. } = self;
+        let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -59,6 +65,36 @@ impl Remembered {
             && harmless.is_none()
             && unwatched.is_empty()
             && try_at.is_none()
+            && answered.is_none()
+            && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)
+            && *repairs == Repairs::default()
+    }
+}
+
+/// Objects that were repaired.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Repairs {
+    /// Since the last status.
+    untold: u64,
+    /// What that said.
+    told: u64,
+}
+
+impl Repairs {
+    pub fn note(&mut self, objects: usize) {
+        self.untold = self.untold.saturating_add(objects as u64);
+    }
+
+    /// How many there were in all, if there were some since the last status. `told` is what a status says that may be older.
+    pub fn all(&self, told: u64) -> Option<u64> {
+        (self.untold > 0).then(|| self.told.max(told).saturating_add(self.untold))
+    }
+
+    /// A status was written that says so.
+    pub fn told(&mut self, all: Option<u64>) {
+        if let Some(all) = all {
+            *self = Repairs { untold: 0, told: all };
+        }
     }
 }
 
@@ -84,5 +120,23 @@ impl Memory {
 
     pub fn forget(&self, uid: &str) {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(uid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repairs_add_up_also_where_the_status_at_hand_is_old() {
+        let mut repairs = Repairs::default();
+        assert_eq!(repairs.all(7), None, "nothing is written at rest");
+        repairs.note(2);
+        assert_eq!(repairs.all(7), Some(9));
+        repairs.told(Some(9));
+        repairs.note(1);
+        assert_eq!(repairs.all(7), Some(10), "the status with 9 has not come back yet");
+        repairs.told(None);
+        assert_eq!(repairs.all(9), Some(10), "a status that could not be written does not count");
     }
 }

@@ -21,8 +21,8 @@ impl Subject<'_> {
             let key = id.key();
             let is_there = before.iter().any(|applied| applied.id.key() == key);
             match planned.wants_replicas || planned.is_scaled {
-                true if is_there => self.context.scalers.ready(&self.context.children).await,
-                true => self.context.scalers.start(&self.context.children),
+                true if is_there => self.context.scalers.ready(key.namespace.as_deref(), &self.context.children).await,
+                true => self.context.scalers.start(key.namespace.as_deref(), &self.context.children),
                 false => {}
             }
             if !is_there || !self.others_may_decide(planned, &key, &leaving) {

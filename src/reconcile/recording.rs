@@ -69,11 +69,14 @@ impl Subject<'_> {
         applied: &[Applied],
         error: ReconcileError,
     ) -> Result<T, ReconcileError> {
+        if !error.is_told() {
+            return Err(error);
+        }
         let category = error.category();
         let why = self.shown(&error.to_string());
         // helm shows it in a column: the lines of a log are told in the condition.
         let first = why.lines().next().unwrap_or_default().trim_end_matches("; its last lines:");
-        let mut failed = pending.with_status(Status::Failed, first);
+        let mut failed = pending.with_status(Status::Failed, &in_helms_words(pending, first));
         if let Some(own) = &mut failed.own {
             fill_in(&mut own.objects, applied);
             let counts = category.counts_as_failure()
@@ -83,7 +86,7 @@ impl Subject<'_> {
             let before = before.map_or(0, |trouble| trouble.attempts);
             own.trouble = Some(Trouble {
                 asked,
-                attempts: before + u32::from(counts),
+                attempts: before.saturating_add(u32::from(counts)),
                 reason: category.as_str().to_owned(),
                 message: why.chars().take(LONGEST).collect(),
                 is_late: false,
@@ -93,7 +96,7 @@ impl Subject<'_> {
             && let Err(store) = self.store.update(&failed).await
         {
             let store = self.shown(&store.to_string());
-            tracing::warn!(release = self.release, "cannot record the failure: {store}");
+            tracing::warn!("cannot record the failure: {store}");
         }
         Err(error)
     }
@@ -122,7 +125,14 @@ impl Subject<'_> {
         pruned: Pruned,
         history: &History,
     ) -> Result<Release, ReconcileError> {
-        let mut deployed = pending.with_status(Status::Deployed, &done(pending, history));
+        let said = done(pending, history);
+        let said_instead = match said.as_str() {
+            INSTALLED => self.wishes.descriptions.install.as_deref(),
+            UPGRADED => self.wishes.descriptions.upgrade.as_deref(),
+            _ => None,
+        };
+        let description = said_instead.map_or_else(|| said.clone(), |text| self.shown(text));
+        let mut deployed = pending.with_status(Status::Deployed, &description);
         let now = Timestamp::now();
         deployed.last_deployed = now;
         if let Some(own) = &mut deployed.own {
@@ -130,6 +140,7 @@ impl Subject<'_> {
             fill_in(&mut own.objects, &applied);
             own.kept = pruned.kept.clone();
             own.trouble = None;
+            own.is_install = said == INSTALLED && description != INSTALLED;
             (own.hooks, own.is_applied) = (vec![], false);
             own.applied_at = self.wishes.progress_deadline.map(|_| now.as_second());
         }
@@ -183,6 +194,21 @@ pub(super) fn pending_status(pending: &Release, history: &History) -> Status {
         _ if history.stood_before(pending.revision) => Status::PendingUpgrade,
         _ => Status::PendingInstall,
     }
+}
+
+/// Whether there was no revision before it.
+pub(super) fn is_install(release: &Release) -> bool {
+    release.description == INSTALLED || release.own.as_ref().is_some_and(|own| own.is_install)
+}
+
+/// What Helm says of such a revision when it fails.
+fn in_helms_words(pending: &Release, why: &str) -> String {
+    let what = match pending.status {
+        Status::PendingUpgrade => "Upgrade",
+        Status::PendingRollback => "Rollback",
+        _ => "Release",
+    };
+    format!("{what} {:?} failed: {why}", pending.name)
 }
 
 /// What Helm says of such a revision when it is there.

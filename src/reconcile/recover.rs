@@ -156,14 +156,12 @@ impl Subject<'_> {
             message
                 .push_str(&format!(". These volume claims were left behind and are used again: {}", claims.join(", ")));
         }
-        tracing::info!(kind = self.owner.gvk.kind, namespace = self.namespace, name = self.owner.name, "{message}");
         self.warn("Uninstalled", &message).await;
     }
 
     /// Claims in the release's namespace that StatefulSets of the release made, or that carry the release's marks.
     async fn claims_left(&self) -> Vec<String> {
-        let api: Api<PartialObjectMeta<PersistentVolumeClaim>> =
-            Api::namespaced(self.context.client.clone(), &self.namespace);
+        let api: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::namespaced(self.calls.hands(), &self.namespace);
         // It is only told; an install need not fail for it.
         let Ok(list) = self.calls.within(api.list(&ListParams::default())).await else { return vec![] };
         let sets: Vec<String> =

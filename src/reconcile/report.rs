@@ -8,12 +8,13 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::holds::held_sentence;
+use super::journal::Stage;
 use super::memory::Untold;
-use super::recording::INSTALLED;
+use super::recording::is_install;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Standing, Subject};
 use crate::children::{Sight, ends_by_itself};
-use crate::health::{self, Cause, Health, State};
+use crate::health::{self, Cause, Health, Scale, State, scale};
 use crate::object::ObjectId;
 use crate::release::{self, Own, Release};
 use crate::status::{self, Deployed, Failure, Present, Report};
@@ -33,7 +34,8 @@ impl Subject<'_> {
         let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
         self.learn_records(record.into_iter());
         let own = standing.as_ref().and_then(|standing| standing.own.as_ref());
-        let (objects, mut next) = self.observe(own.map_or(&[], |own| &own.objects)).await;
+        let observed = self.stage(Stage::Observe, self.observe(own.map_or(&[], |own| &own.objects)));
+        let (objects, mut next) = observed.await;
         let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
         if let (Some(record), None) = (record, &failure)
             && let Some(wait) = self.put_off(record, &objects)
@@ -47,10 +49,15 @@ impl Subject<'_> {
             next = sooner(next, after);
         }
         let standing = standing.as_deref();
+        // Whoever failed is told in the log by what comes of the turn.
+        let has_failed = failure.is_some();
         let failure = failure.or_else(|| standing.and_then(Standing::failure));
         let failure = failure.map(|failure| self.shown_failure(failure));
         if let Some(failure) = failure.as_ref().filter(|failure| !self.says_already(&failure.message)) {
-            self.warn(failure.category.as_str(), &failure.message).await;
+            match has_failed {
+                true => self.warn_by_event(failure.category.as_str(), &failure.message).await,
+                false => self.warn(failure.category.as_str(), &failure.message).await,
+            }
         }
         let report = self.composed(standing, failure, &objects);
         if let Some(revision) = standing.and_then(|standing| self.unknown_values(standing))
@@ -60,10 +67,33 @@ impl Subject<'_> {
             self.release(revision).await?;
         }
         self.write_status(&report).await?;
-        self.context.memory.with(&self.owner.uid, |memory| memory.untold = None);
+        self.context.memory.with(&self.owner.uid, |memory| {
+            memory.untold = None;
+            memory.repairs.told(report.repairs);
+            if report.requested.is_some() {
+                memory.answered.clone_from(&report.requested);
+            }
+        });
         // Repairs that are put off are due then, or there is less to tell.
         let put_off = self.context.memory.with(&self.owner.uid, |memory| memory.fights.due_in(Instant::now()));
         Ok(put_off.map_or(next, |later| sooner(next, later)))
+    }
+
+    /// A request is answered when all went well, or when only a change can help. What passes is tried again, in full.
+    fn answered(&self, failure: Option<&Failure>) -> Option<String> {
+        let is_answered = failure.is_none_or(|failure| failure.category.needs_a_change());
+        let answered = self.open_request().filter(|_| is_answered)?;
+        tracing::info!(
+            reason = "Checked",
+            requestedAt = answered,
+            "everything was read and compared again, as was asked for"
+        );
+        Some(answered.to_owned())
+    }
+
+    /// While nothing is done because somebody wants it so.
+    pub async fn write_paused(&self, message: &str) -> Result<(), ReconcileError> {
+        self.write(|old, now| status::paused(old, message, now)).await
     }
 
     /// All that there is to say.
@@ -82,10 +112,11 @@ impl Subject<'_> {
                 release: &release.name,
                 revision: release.revision,
                 digest: release.own.as_ref().map_or("", |own| &own.digest),
-                is_upgrade: release.description != INSTALLED,
+                is_upgrade: !is_install(release),
                 notes: &release.notes,
                 manifest: self.shown_manifest(&release.manifest),
             }),
+            requested: self.answered(failure.as_ref()),
             failure,
             // What a record that went held is needed to make it anew.
             present: (standing.is_some() || self.told_revision().is_none()).then(|| Present {
@@ -100,9 +131,18 @@ impl Subject<'_> {
                     .filter(|applied| applied.is_adopted)
                     .map(|applied| applied.id.to_string())
                     .collect(),
+                scale: self.scale(all),
             }),
             contested: self.contested(own),
+            repairs: self.repairs_to_tell(),
         }
+    }
+
+    /// How often objects were repaired in all, where the status does not say so yet. The status that is at hand may be older than the
+    /// last one that was written.
+    fn repairs_to_tell(&self) -> Option<u64> {
+        let told = self.status_at("/repairs/count").and_then(Value::as_u64).unwrap_or_default();
+        self.context.memory.with(&self.owner.uid, |memory| memory.repairs.all(told))
     }
 
     /// How long to wait before a new revision is told. Most objects become ready within a moment: then one status says all.
@@ -192,7 +232,7 @@ impl Subject<'_> {
     async fn write(&self, next: impl FnOnce(Option<&Value>, &str) -> Value) -> Result<(), ReconcileError> {
         let old = self.status();
         match status::changes(old, &self.shown_status(next(old, &now()))) {
-            Some(changes) => self.patch_status(changes).await,
+            Some(changes) => self.stage(Stage::Status, self.patch_status(changes)).await,
             None => Ok(()),
         }
     }
@@ -206,7 +246,7 @@ impl Subject<'_> {
         let written = self.calls.within(api.patch_status(&self.owner.name, &params, &patch)).await;
         match written {
             // It went in the meantime.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) || is_about_uid(&status) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 || is_about_uid(&status) => Ok(()),
             Ok(cr) => {
                 self.note_write(cr);
                 Ok(())
@@ -238,6 +278,22 @@ impl Subject<'_> {
         }
         let next = self.explain(&mut healths).await;
         (healths, next)
+    }
+
+    /// How many pods the release has, from the watches. None where they have not told yet.
+    fn scale(&self, objects: &[release::Applied]) -> Option<Option<Scale>> {
+        if !self.context.watch.watch_dependents {
+            return None;
+        }
+        let mut workloads = vec![];
+        for applied in objects.iter().filter(|applied| has_replicas(&applied.id)) {
+            match self.context.children.sight(&applied.id.key()) {
+                Sight::Present(seen) => workloads.push((applied.id.name.as_str(), *seen.scale?)),
+                Sight::Absent => {}
+                Sight::Unknown => return None,
+            }
+        }
+        Some(scale::of_release(&self.release, workloads))
     }
 
     /// While workloads are not ready, and only then, their pods are asked why, less and less often.
@@ -289,7 +345,7 @@ impl Subject<'_> {
         let kind = self.context.kinds.kinds().any_version(&id.group, &id.kind)?;
         let live = self.calls.get(&kind, id).await.ok()??;
         let selector = health::selector_of(&serde_json::to_value(live).ok()?)?;
-        let pods: Api<Pod> = Api::namespaced(self.context.client.clone(), id.namespace.as_deref()?);
+        let pods: Api<Pod> = Api::namespaced(self.calls.hands(), id.namespace.as_deref()?);
         let list = self.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
         let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
         health::why(&pods, Timestamp::now())
@@ -303,7 +359,7 @@ fn now() -> String {
 /// The next look, but not later than after this.
 fn sooner(next: Next, after: Duration) -> Next {
     match next {
-        Next::Rest => Next::Look(after),
+        Next::Rest | Next::Wait => Next::Look(after),
         Next::Look(other) => Next::Look(other.min(after)),
         Next::Soon(other) => Next::Soon(other.min(after)),
         Next::Pause(other) => Next::Pause(other.min(after)),
@@ -311,7 +367,16 @@ fn sooner(next: Next, after: Duration) -> Next {
 }
 
 fn is_about_uid(refusal: &kube::core::Status) -> bool {
-    refusal.code == 422 && refusal.message.contains("metadata.uid")
+    match refusal.code {
+        422 => refusal.message.contains("metadata.uid"),
+        // Others are those of writers who came in between, again and again.
+        409 => refusal.message.contains("UID"),
+        _ => false,
+    }
+}
+
+fn has_replicas(id: &ObjectId) -> bool {
+    matches!((id.group.as_str(), id.kind.as_str()), ("apps", "Deployment" | "StatefulSet" | "ReplicaSet"))
 }
 
 fn has_pods(id: &ObjectId) -> bool {

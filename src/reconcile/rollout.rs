@@ -6,7 +6,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::holds::held_sentence;
 use super::hooking::{self, Halt};
-use super::recording::{INSTALLED, pending_status};
+use super::journal::{self, Stage};
+use super::recording::{is_install, pending_status};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
@@ -16,7 +17,7 @@ use crate::discovery::Kinds;
 use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
-use crate::plan::{self, Plan};
+use crate::plan::{self, Plan, Planned};
 use crate::preflight::{Allowed, Preflight, Rejected, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
@@ -53,7 +54,7 @@ impl Subject<'_> {
         own: Own,
         history: &History,
     ) -> Result<(Release, Rendered), ReconcileError> {
-        let rendered = manifest::read(&old.manifest)?;
+        let rendered = manifest::read_record(&old.manifest)?;
         let is_rollback = own.hold.is_some();
         let shipped = old.own.as_ref().map(|own| own.shipped.clone()).unwrap_or_default();
         let own = Own { shipped, ..own };
@@ -82,6 +83,8 @@ impl Subject<'_> {
         rendered: Rendered,
         history: &History,
     ) -> Result<Release, ReconcileError> {
+        journal::note_revision(draft.revision);
+        self.learn_secrets(&rendered.objects, &draft.hooks);
         let mut recorded = history.get(draft.revision).cloned();
         let result = match self.go_on_with_hooks(draft, history).await {
             Ok((draft, history)) => {
@@ -120,6 +123,7 @@ impl Subject<'_> {
         let (first, last) = hooking::events(&draft);
         let target = self.target(draft.chart_name(), &draft.hooks);
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
+        self.check_reach(&plan, &draft.hooks, &kinds).await?;
         // A record has no crds/, but knows what was in it.
         plan.shipped.extend(draft.own.iter().flat_map(|own| own.shipped.clone()));
         plan.hooked = hooks::at(first, &draft.hooks).into_iter().map(|hook| draft.hooks[hook].name.clone()).collect();
@@ -127,13 +131,15 @@ impl Subject<'_> {
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
-        let allowed = self.allowed(is_lenient(&draft));
-        let preflight = preflight(&plan, &target, &known, allowed, &self.calls).await?;
+        let mut allowed = self.allowed(is_lenient(&draft));
+        allowed.replace |= allowed.leave && self.wishes.replace_going_back;
+        let preflight = self.stage(Stage::Preflight, preflight(&plan, &target, &known, allowed, &self.calls)).await?;
         if let Some(id) = preflight.adopted.iter().find(|id| unseen.contains(&id.to_string())) {
             return Err(Rejected::unseen(id).into());
         }
 
-        apply::crds::install(&plan, &self.calls).await?;
+        // They are the chart's and the whole cluster's: no account of a namespace need be allowed to make them.
+        self.stage(Stage::Apply, apply::crds::install(&plan, &self.calls.own())).await?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
@@ -143,7 +149,7 @@ impl Subject<'_> {
         let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
         if self.context.watch.watch_dependents {
             // All kinds are there now, those of the release's own CRDs too.
-            self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
+            self.context.children.watch(plan.apply.iter().map(Planned::place));
         }
         let pending = match self.has_hooks(last, &pending) {
             true => self.record_applied(&pending, &progress, &pruned).await?,
@@ -226,7 +232,8 @@ impl Subject<'_> {
         let Some(own) = latest.own.as_ref().filter(is_marked) else { return };
         // A manifest that cannot be read any more settles nothing.
         let target = self.target(latest.chart_name(), &latest.hooks);
-        let Ok(Ok(old)) = manifest::read(&latest.manifest).map(|old| plan::plan(old, &own.objects, &target, kinds))
+        let Ok(Ok(old)) =
+            manifest::read_record(&latest.manifest).map(|old| plan::plan(old, &own.objects, &target, kinds))
         else {
             return;
         };
@@ -257,7 +264,7 @@ impl Subject<'_> {
         pending: &Release,
         history: &History,
     ) -> Result<(Progress, Pruned), Attempt> {
-        let mut progress = apply::apply(plan, preflight, &self.calls).await;
+        let mut progress = self.stage(Stage::Apply, apply::apply(plan, preflight, &self.calls)).await;
         self.learn(&mut progress);
         let failed = |error: ReconcileError, progress: &Progress| Attempt {
             error,
@@ -309,29 +316,31 @@ impl Subject<'_> {
             let rank = |applied: &Applied| manifest::order::uninstall_rank(&applied.id.kind).0;
             rank(a).cmp(&rank(b))
         });
-        Ok(prune(&objects, &rules, &kinds, &self.calls).await?)
+        Ok(self.stage(Stage::Prune, prune(&objects, &rules, &kinds, &self.calls)).await?)
     }
 
     async fn announce(&self, release: &Release) {
         // operator-sdk's words: whoever wonders why a value of the spec has no effect finds them.
         for (key, value) in self.context.watch.overrides.iter() {
-            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let value = match self.context.settings.suppress_override_values {
+                true => "****".to_owned(),
+                false => value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+            };
             let message = format!("Chart value {key:?} overridden to {value:?} by operator's watches.yaml");
-            self.warn("OverrideValuesInUse", &message).await;
+            self.warn_by_event("OverrideValuesInUse", &message).await;
         }
-        let objects = release.own.as_ref().map_or(0, |own| own.objects.len());
-        let (revision, kind) = (release.revision, &self.owner.gvk.kind);
-        tracing::info!(kind, namespace = self.namespace, name = self.owner.name, revision, objects, "deployed");
-        let hold = release.own.as_ref().and_then(|own| own.hold.as_ref());
-        if let Some(hold) = hold {
-            let (to, why) = (hold.to.unwrap_or_default(), held_sentence(hold));
-            return self
-                .tell("RolledBack", &format!("Rolled back to revision {to}, as revision {revision}; {why}"))
-                .await;
-        }
-        let first = release.description == INSTALLED;
-        let (reason, verb) = if first { ("Installed", "Installed") } else { ("Upgraded", "Upgraded to") };
-        self.tell(reason, &format!("{verb} revision {revision} with {objects} objects")).await;
+        let (reason, message) = deployed_sentence(release);
+        tracing::info!(
+            reason,
+            digest = release.digest().map(journal::short),
+            chart = release.chart_label(),
+            renderMs = self.journal.render_ms(),
+            applyMs = self.journal.apply_ms(),
+            totalMs = self.journal.total_ms(),
+            "{}",
+            self.shown(&message)
+        );
+        self.tell_by_event(reason, &message).await;
     }
 }
 
@@ -353,6 +362,20 @@ impl<E: Into<ReconcileError>> From<E> for Attempt {
 impl From<Halt> for Attempt {
     fn from(Halt { error, release }: Halt) -> Self {
         Attempt { error, pending: Some(*release), applied: vec![] }
+    }
+}
+
+/// What became of a revision that is in the cluster now.
+fn deployed_sentence(release: &Release) -> (&'static str, String) {
+    let own = release.own.as_ref();
+    let (revision, objects) = (release.revision, own.map_or(0, |own| own.objects.len()));
+    match own.and_then(|own| own.hold.as_ref()) {
+        Some(hold) => {
+            let (to, why) = (hold.to.unwrap_or_default(), held_sentence(hold));
+            ("RolledBack", format!("Rolled back to revision {to}, as revision {revision}; {why}"))
+        }
+        None if is_install(release) => ("Installed", format!("Installed revision {revision} with {objects} objects")),
+        None => ("Upgraded", format!("Upgraded to revision {revision} with {objects} objects")),
     }
 }
 

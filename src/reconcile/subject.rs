@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 
 use super::ReconcileError;
 use super::discretion::Discretion;
+use super::journal::{self, Journal, Stage};
 use super::memory::{Input, Memory, Remembered};
+use crate::account::Accounts;
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
 use crate::chart::Chart;
 use crate::chart::reload::Live;
 use crate::children::Children;
 use crate::claims::Claims;
+use crate::controller::Settings;
 use crate::controller::resources::Resources;
 use crate::course::{Refusal, Situation};
 use crate::custom_resource::CustomResource;
@@ -28,6 +31,7 @@ use crate::error::Category;
 use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
 use crate::queue::{Turn, Urgency};
+use crate::reach::Trials;
 use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::gateway::fence::Fence;
 use crate::render::gateway::seen::Seen;
@@ -37,6 +41,7 @@ use crate::scalers::Scalers;
 use crate::sources::{self, Sources};
 use crate::status::Failure;
 use crate::telemetry::events::Events;
+use crate::telemetry::metrics;
 use crate::values::Values;
 use crate::watches::Watch;
 use crate::wishes;
@@ -49,6 +54,8 @@ pub struct Context {
     pub helm: Helm,
     pub lanes: Lanes,
     pub calls: Calls,
+    /// In whose name objects are read and written, if it is not the operator's own.
+    pub accounts: Option<Accounts>,
     pub claims: Claims,
     pub kinds: Arc<Cache>,
     pub records: Records,
@@ -58,12 +65,15 @@ pub struct Context {
     pub primary: Kind,
     /// Where the releases of cluster-scoped resources live.
     pub default_namespace: String,
+    /// What the chart makes with its default values.
+    pub trials: Trials,
     pub children: Arc<Children>,
     pub scalers: Arc<Scalers>,
     pub sources: Arc<Sources>,
     pub events: Events,
     pub memory: Memory,
     pub resources: Arc<Resources>,
+    pub settings: Arc<Settings>,
 }
 
 /// A custom resource and everything around it.
@@ -72,10 +82,12 @@ pub struct Subject<'a> {
     pub context: &'a Context,
     pub turn: &'a Turn,
     identity: Identity,
+    /// Its release's objects are read and written with these.
     pub calls: Calls,
     pub store: Store,
     looked_after: AtomicBool,
     pub(super) discretion: Mutex<Discretion>,
+    pub(super) journal: Journal,
 }
 
 /// Who it is concerns every line of a reconcile.
@@ -99,8 +111,12 @@ impl<'a> Subject<'a> {
         let identity = Identity::of(cr, &context.watch, &context.default_namespace);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
-        let (looked_after, discretion) = Default::default();
-        Subject { cr, context, turn, identity, calls, store, looked_after, discretion }
+        let calls = match &context.accounts {
+            Some(accounts) => calls.acting_as(accounts.of(&identity.namespace)),
+            None => calls,
+        };
+        let (looked_after, discretion, journal) = Default::default();
+        Subject { cr, context, turn, identity, calls, store, looked_after, discretion, journal }
     }
 
     /// Reads the spec and what it is put over. The chart is the one on disk right now.
@@ -110,11 +126,12 @@ impl<'a> Subject<'a> {
         let place = self.cr.place();
         let read =
             async |references: &[_]| sources.read((primary, &place), &self.calls, &self.identity, references).await;
-        let values = sources::values_of(self.cr, watch, &self.identity, read).await;
+        let values = self.stage(Stage::Values, sources::values_of(self.cr, watch, &self.identity, read)).await;
         self.tell_unwatched().await;
         let values = values?;
         let digest = self.digest(&chart, &values);
         self.learn_values(&values, &digest);
+        journal::note_digest(&digest);
         Ok(Wish { chart, values, digest })
     }
 
@@ -243,20 +260,27 @@ impl<'a> Subject<'a> {
         };
         let through = self.through(wish, kinds.clone()).await?;
         let render = async {
-            match through {
+            let began = Instant::now();
+            let (text, seen) = match through {
                 Some(through) => self.context.helm.template_through(&request, through).await,
                 None => (self.context.helm.template(&request).await, Seen::default()),
-            }
+            };
+            let result = text.as_ref().map_or_else(|error| error.category().as_str(), |_| "success");
+            metrics::rendered(&self.owner.gvk.kind, result, began.elapsed());
+            (text, seen)
         };
-        let render = self.context.lanes.run(self.turn, render);
+        // Who waits for room does not render.
+        let render = self.context.lanes.run(self.turn, self.stage(Stage::Render, render));
         let Some(Some((text, seen))) = self.turn.interrupt.run_until_cancelled(render).await else {
             return Err(ReconcileError::Interrupted);
         };
+        self.learn_looked_up(&seen.secrets.0);
         for refusal in seen.refusals() {
             self.warn("LookupRefused", &refusal).await;
         }
         let unseen = seen.refused.into_iter().map(|refused| refused.what).collect();
-        let rendered = Rendered { unseen, ..manifest::read(&text?)? };
+        let rendered = Rendered { unseen, ..manifest::read_aside(text?).await? };
+        tracing::debug!(renderMs = self.journal.render_ms(), objects = rendered.objects.len(), "rendered");
         self.warn_about(values).await;
         Ok(rendered)
     }
@@ -281,12 +305,41 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// Something that a person should look at: a line in the log and an event. What was just told is only counted.
     pub async fn warn(&self, reason: &str, message: &str) {
+        let message = self.shown(message);
+        match self.is_worth_a_line(reason, &message) {
+            true => tracing::warn!(reason, "{message}"),
+            false => tracing::debug!(reason, "again: {message}"),
+        }
+        self.warn_by_event(reason, &message).await;
+    }
+
+    /// Something that happened as it should: a line in the log and an event.
+    pub async fn tell(&self, reason: &str, message: &str) {
+        tracing::info!(reason, "{}", self.shown(message));
+        self.tell_by_event(reason, message).await;
+    }
+
+    /// Only an event: the log tells it in a line of its own.
+    pub async fn warn_by_event(&self, reason: &str, message: &str) {
         self.context.events.warning(self.cr, self.context, reason, &self.shown(message)).await;
     }
 
-    pub async fn tell(&self, reason: &str, message: &str) {
+    pub async fn tell_by_event(&self, reason: &str, message: &str) {
         self.context.events.normal(self.cr, self.context, reason, &self.shown(message)).await;
+    }
+
+    fn is_worth_a_line(&self, reason: &str, message: &str) -> bool {
+        let (sentence, now) = (drift::Hash::of([reason, message].into_iter()), Instant::now());
+        self.context.memory.with(&self.owner.uid, |memory| {
+            let last = memory.warned.filter(|(_, at)| now.duration_since(*at) < journal::SELDOM);
+            let is_news = last.is_none_or(|(told, _)| told != sentence);
+            if is_news {
+                memory.warned = Some((sentence, now));
+            }
+            is_news
+        })
     }
 
     /// What was refused before for the same input is known without the release's history.
@@ -311,8 +364,11 @@ impl<'a> Subject<'a> {
     }
 
     fn check_refusal(&self, input: Input) -> Result<(), ReconcileError> {
+        let is_asked = self.open_request().is_some();
         self.context.memory.with(&self.owner.uid, |memory| {
             let refused = memory.refused.as_ref().filter(|(refused, _)| *refused == input);
+            // Who asks for a full check wants helm to say it again.
+            let refused = refused.filter(|_| !is_asked);
             let failure = refused.map(|(_, failure)| failure.clone());
             memory.trying = Some(input);
             failure.map_or(Ok(()), |failure| Err(ReconcileError::Again(failure)))

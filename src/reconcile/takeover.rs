@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::holds::{held_sentence, overridden, rolled_back_to};
+use super::journal::{self, Stage};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply;
@@ -31,6 +32,7 @@ impl Subject<'_> {
         history: &History,
     ) -> Result<Release, ReconcileError> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+        journal::note_revision(latest.revision);
         let mut own = self.own_of_taken(taking, wish, history, latest);
         let kinds = self.context.kinds.kinds();
         let members = plan::members(&latest.manifest, &self.namespace, &kinds);
@@ -54,22 +56,25 @@ impl Subject<'_> {
     /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not
     /// started again, and what cannot be changed is left as it is.
     async fn apply_in_place(&self, release: &Release) -> Result<Vec<Applied>, ReconcileError> {
-        let rendered = manifest::read(&release.manifest)?;
+        let rendered = manifest::read_record(&release.manifest)?;
+        self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let target = self.target(release.chart_name(), &release.hooks);
         let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
+        self.check_reach(&plan, &[], &kinds).await?;
         let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
         let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
         self.leave_to_others(&mut plan, &there).await?;
         let known = |_: &_, _: &str| false;
-        let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls).await?;
+        let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls);
+        let preflight = self.stage(Stage::Preflight, preflight).await?;
         self.mark_parent(&self.contents_of(&plan).union(&self.contents())).await?;
         plan.apply.retain(|planned| {
             let id = planned.object.id();
             !(ends_by_itself(&id) && preflight.new.contains(&id))
         });
-        let mut progress = apply::apply(&plan, &preflight, &self.calls).await;
+        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls)).await;
         self.learn(&mut progress);
         if let Some(error) = progress.stopped_by.take() {
             return Err(error.into());
@@ -78,7 +83,7 @@ impl Subject<'_> {
             self.mark_only(planned).await?;
         }
         if self.context.watch.watch_dependents {
-            self.context.children.watch(plan.apply.iter().map(|planned| &planned.kind));
+            self.context.children.watch(plan.apply.iter().map(Planned::place));
         }
         let mut objects = there;
         let applied: Vec<Applied> = progress.all().cloned().collect();
@@ -117,11 +122,7 @@ impl Subject<'_> {
                 }
                 // `helm test` writes a record anew, and nothing else happened.
                 None => {
-                    tracing::debug!(
-                        release = self.release,
-                        revision,
-                        "helm wrote the record of what the spec asks for"
-                    );
+                    tracing::debug!("helm wrote the record of what the spec asks for");
                     return;
                 }
             },
@@ -129,8 +130,6 @@ impl Subject<'_> {
                 ("TookOver", format!("Took over revision {revision} from an earlier custom resource of this name"))
             }
         };
-        let kind = &self.owner.gvk.kind;
-        tracing::info!(kind, namespace = self.namespace, name = self.owner.name, revision, reason, "{message}");
         self.tell(reason, &message).await;
     }
 }

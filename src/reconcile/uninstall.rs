@@ -12,6 +12,7 @@ use crate::error::Category;
 use crate::hooks::Event;
 use crate::identity::{FINALIZER, OLDER_FINALIZER};
 use crate::plan::members;
+use crate::prune::Pruned;
 use crate::release::{Applied, HeldBy, History, Own, Release, Status};
 use crate::status::{Failure, Report, Stage};
 use crate::uninstall::Leaving;
@@ -30,12 +31,6 @@ impl Subject<'_> {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
                 self.context.memory.forget(&self.owner.uid);
-                tracing::info!(
-                    kind = self.owner.gvk.kind,
-                    namespace = self.namespace,
-                    name = self.release,
-                    "uninstalled"
-                );
                 Ok(Next::Rest)
             }
             Err(ReconcileError::TooEarly(left)) => Ok(Next::Pause(left)),
@@ -44,13 +39,14 @@ impl Subject<'_> {
                 Ok(Next::Look(waiting.look))
             }
             Ok(waiting) => {
+                tracing::debug!("waiting until {} objects are deleted, first: {}", waiting.len(), waiting[0]);
                 let message = format!("Waiting until all resources are deleted. First: {}", waiting[0]);
                 self.write_leaving(&message, true).await?;
                 Ok(Next::Look(LOOK_AGAIN))
             }
             Err(error) => {
                 self.pause_after(&error);
-                self.warn("UninstallError", &error.to_string()).await;
+                self.warn_by_event("UninstallError", &error.to_string()).await;
                 self.report_leaving(error.category(), error.to_string()).await?;
                 Err(error)
             }
@@ -134,8 +130,14 @@ impl Subject<'_> {
         let latest = history.latest();
         let shipped = latest.and_then(|latest| latest.own.as_ref()).map_or(&[][..], |own| &own.shipped);
         let leaving = Leaving { shipped, ..self.leaving(&kinds, latest.is_some_and(is_helms)) };
-        let objects = self.all_objects(&history, &leaving).await?;
-        let pruned = leaving.remove(objects.clone()).await?;
+        let objects = match self.all_objects(&history, &leaving).await {
+            Err(error) if self.may_leave_behind(&error).await? => recorded,
+            objects => objects?,
+        };
+        let pruned = match leaving.remove(objects.clone()).await.map_err(ReconcileError::from) {
+            Err(error) if self.may_leave_behind(&error).await? => self.remove_what_may_be(&leaving, &objects).await?,
+            removed => removed?,
+        };
         if self.wishes.uninstall_wait {
             let going: Vec<_> = objects.into_iter().filter(|applied| pruned.deleted.contains(&applied.id)).collect();
             let remaining = leaving.remaining(&going).await?;
@@ -149,7 +151,41 @@ impl Subject<'_> {
             self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
         self.store.delete_all(&self.namespace, &self.release).await?;
+        tracing::info!(reason = "Uninstalled", totalMs = self.journal.total_ms(), "Uninstalled");
+        if let Some(description) = &self.wishes.descriptions.uninstall {
+            self.tell("Uninstalled", description).await;
+        }
         Ok(vec![])
+    }
+
+    /// Whether an account may do no more because its namespace is being deleted: its rights may go before the objects do. What is in
+    /// the namespace goes with it, and nobody can give the rights back.
+    async fn may_leave_behind(&self, error: &ReconcileError) -> Result<bool, ReconcileError> {
+        let is_refused = self.calls.has_account() && error.category() == Category::Forbidden;
+        Ok(is_refused && self.is_namespace_going().await?)
+    }
+
+    /// Removes objects one by one, as far as the account still may, and tells what stays.
+    async fn remove_what_may_be(&self, leaving: &Leaving<'_>, objects: &[Applied]) -> Result<Pruned, ReconcileError> {
+        let (mut pruned, mut stays) = (Pruned::default(), vec![]);
+        for applied in objects {
+            match leaving.remove(vec![applied.clone()]).await {
+                Ok(removed) => pruned.deleted.extend(removed.deleted),
+                Err(error) if error.category() != Category::Forbidden => return Err(error.into()),
+                Err(_) if applied.id.namespace.as_ref() == Some(&self.namespace) => {}
+                Err(_) => stays.push(applied.id.to_string()),
+            }
+        }
+        if !stays.is_empty() {
+            let message = format!(
+                "The namespace is being deleted, and its ServiceAccount may not remove these objects of the release {} any more, so they stay: {}",
+                self.release,
+                stays.join(", ")
+            );
+            tracing::warn!(namespace = self.namespace, name = self.owner.name, "{message}");
+            self.context.events.about_namespace(&self.namespace, "ObjectsLeft", &message).await;
+        }
+        Ok(pruned)
     }
 
     /// A record that cannot be read must not keep a custom resource from going: its objects carry our marks.
@@ -184,6 +220,8 @@ impl Subject<'_> {
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
             present: None,
             contested: vec![],
+            requested: None,
+            repairs: None,
         };
         self.write_status(&report).await
     }

@@ -122,6 +122,8 @@ pub enum Unreadable {
     Json(serde_json::Error),
     #[error("it says that it is revision {revision} of {name:?}, which belongs under another name")]
     Misplaced { name: String, revision: u32 },
+    #[error("it says that hook {hook} was begun, and has {hooks} hooks, counted from 0")]
+    Mark { hook: usize, hooks: usize },
 }
 
 impl RecordError {
@@ -238,6 +240,10 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
     if let Some(namespace) = &secret.metadata.namespace {
         // Where it is counts: a backup may have been restored into another namespace.
         release.namespace = namespace.clone();
+    }
+    let mut marks = own.iter().flat_map(|own| &own.hooks);
+    if let Some(mark) = marks.find(|mark| mark.hook >= release.hooks.len()) {
+        return Err(unreadable(Unreadable::Mark { hook: mark.hook, hooks: release.hooks.len() }));
     }
     release.own = own;
     release.stored = Stored {

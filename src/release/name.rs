@@ -109,6 +109,11 @@ pub fn is_object_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
+/// Whether helm takes a text as the name of a release.
+pub fn is_release_name(text: &str) -> bool {
+    text.len() <= LONGEST && is_object_name(text)
+}
+
 fn parts(text: &str) -> Result<Vec<Part>, NameError> {
     let mut parts = vec![];
     let mut rest = text;
@@ -307,9 +312,14 @@ mod tests {
             prop_assume!(template.is_ok());
             let template = template.unwrap();
             let name = |name: &str| template.name("WebApp", namespace.as_deref(), name);
-            prop_assert!(is_valid(&name(&one)), "{text} makes {} of {one}", name(&one));
+            prop_assert!(is_valid(&name(&one)) && is_release_name(&name(&one)), "{text} makes {} of {one}", name(&one));
             prop_assert_eq!(name(&one) == name(&other), one == other);
             prop_assert_eq!(name(&one), name(&one.clone()));
+        }
+
+        #[test]
+        fn a_text_is_the_name_of_a_release_by_helms_rule(text in "[a-zA-Z0-9.=/-]{0,60}") {
+            prop_assert_eq!(is_release_name(&text), is_valid(&text));
         }
 
         #[test]

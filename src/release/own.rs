@@ -43,6 +43,9 @@ pub struct Own {
     /// Set where this revision failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<Trouble>,
+    /// It was an install. Written where its description does not say so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_install: bool,
     /// When everything was applied, in seconds since 1970, if there was a deadline then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,

@@ -10,6 +10,7 @@
 mod secret;
 mod table;
 
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use futures::{StreamExt, TryStreamExt, pin_mut};
@@ -24,6 +25,7 @@ use super::{OwnerMark, Release, Revisions, Status};
 use crate::children::version;
 use crate::custom_resource::Place;
 use crate::discovery::Kind;
+use crate::namespaces::{Namespaces, Scope};
 use crate::queue::{Queue, Urgency};
 use crate::watching;
 use secret::RecordSecret;
@@ -36,9 +38,14 @@ pub struct Records(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    table: Mutex<Table>,
+    namespaces: Namespaces,
+    /// By what a watch covers.
+    tables: Mutex<HashMap<Scope, Table>>,
     listeners: Mutex<Vec<Listener>>,
-    synced: watch::Sender<bool>,
+    /// The watches that know all records.
+    synced: watch::Sender<HashSet<Scope>>,
+    /// The watches that are refused, where others go on without them.
+    refused: watch::Sender<HashSet<Scope>>,
 }
 
 /// Custom resources of one kind, which want to hear of their records.
@@ -53,15 +60,35 @@ struct Listener {
 pub type Candidates = Arc<dyn Fn(&str, &str) -> Vec<Place> + Send + Sync>;
 
 impl Records {
-    /// Watches until `stop`.
-    pub fn start(&self, client: Client, stop: CancellationToken) {
-        tokio::spawn(self.clone().follow(client, stop));
+    /// Those of these namespaces.
+    pub fn new(namespaces: Namespaces) -> Self {
+        Records(Arc::new(Shared { namespaces, ..Shared::default() }))
     }
 
-    /// Returns once all records have been seen.
+    /// Watches until `stop`.
+    pub fn start(&self, client: Client, stop: CancellationToken) {
+        for scope in self.0.namespaces.scopes() {
+            tokio::spawn(self.clone().follow(client.clone(), scope, stop.clone()));
+        }
+    }
+
+    /// Returns once all records have been seen. A named namespace whose records may not be seen does not hold up the others.
     pub async fn synced(&self) {
-        // The sender lives as long as `self`, so there is no error.
-        let _ = self.0.synced.subscribe().wait_for(|synced| *synced).await;
+        for scope in self.0.namespaces.scopes() {
+            let (mut synced, mut refused) = (self.0.synced.subscribe(), self.0.refused.subscribe());
+            // The senders live as long as `self`, so there is no error.
+            tokio::select! {
+                _ = synced.wait_for(|synced| synced.contains(&scope)) => {}
+                _ = refused.wait_for(|refused| scope.is_some() && refused.contains(&scope)) => {}
+            }
+        }
+    }
+
+    /// Whether all records have been seen that may be seen.
+    pub fn is_synced(&self) -> bool {
+        let (synced, refused) = (self.0.synced.borrow(), self.0.refused.borrow());
+        let is_known = |scope: &Scope| synced.contains(scope) || scope.is_some() && refused.contains(scope);
+        self.0.namespaces.scopes().iter().all(is_known)
     }
 
     /// Has the custom resources of a kind told when somebody else changes their records.
@@ -75,47 +102,67 @@ impl Records {
 
     /// The revisions of a release, without superseded ones. None where only its records can tell.
     pub fn revisions(&self, namespace: &str, release: &str) -> Option<Revisions> {
-        locked(&self.0.table).revisions(namespace, release)
+        let scope = self.0.namespaces.scope_of(Some(namespace));
+        if scope.is_some() && !self.0.synced.borrow().contains(&scope) {
+            return None;
+        }
+        self.with(&scope, |table| table.revisions(namespace, release))
     }
 
     /// Takes over a record as we wrote it. The metadata is the answer's.
     pub(super) fn learn(&self, release: &Release, answer: &ObjectMeta) {
         let (spot, version) = (spot(&release.namespace, &release.name, release.revision), version(answer));
-        let mut table = locked(&self.0.table);
-        if release.status == Status::Superseded {
-            return table.bury(&spot, Some(version));
-        }
-        let part = release.own.as_ref().map_or(Part::Foreign, Part::of);
-        table.put(&spot, Entry { version, life: Life::There(release.status, part) });
+        self.within(&release.namespace, |table| {
+            if release.status == Status::Superseded {
+                return table.bury(&spot, Some(version));
+            }
+            let part = release.own.as_ref().map_or(Part::Foreign, Part::of);
+            table.put(&spot, Entry { version, life: Life::There(release.status, part) });
+        });
     }
 
     /// Takes over that we deleted a record.
     pub(super) fn forget(&self, namespace: &str, release: &str, revision: u32) {
-        locked(&self.0.table).bury(&spot(namespace, release, revision), None);
+        self.within(namespace, |table| table.bury(&spot(namespace, release, revision), None));
     }
 
-    async fn follow(self, client: Client, stop: CancellationToken) {
-        let events = watching::events(Api::<RecordSecret>::all(client), Some(SELECTOR));
+    fn within<T>(&self, namespace: &str, work: impl FnOnce(&mut Table) -> T) -> T {
+        self.with(&self.0.namespaces.scope_of(Some(namespace)), work)
+    }
+
+    fn with<T>(&self, scope: &Scope, work: impl FnOnce(&mut Table) -> T) -> T {
+        work(locked(&self.0.tables).entry(scope.clone()).or_default())
+    }
+
+    async fn follow(self, client: Client, scope: Scope, stop: CancellationToken) {
+        let api: Api<RecordSecret> = watching::api(client, &scope);
+        let events = watching::events(api, Some(SELECTOR));
         let events = events.take_until(stop.cancelled());
         pin_mut!(events);
         loop {
             match events.try_next().await {
-                Ok(Some(event)) => self.note(event),
+                Ok(Some(event)) => self.note(&scope, event),
                 Ok(None) => break,
-                Err(error) if watching::code(&error) == Some(403) => tracing::error!(
-                    "nothing is deployed until release records can be watched: the operator needs the rights get, list and watch on secrets in all namespaces: {}",
-                    watching::words(&error)
-                ),
+                Err(error) if watching::code(&error) == Some(403) => {
+                    let place =
+                        scope.as_deref().map_or("all namespaces".into(), |name| format!("the namespace {name}"));
+                    tracing::error!(
+                        "nothing is deployed until release records can be watched: the operator needs the rights get, list and watch on secrets in {place}: {}",
+                        watching::words(&error)
+                    );
+                    self.0.refused.send_if_modified(|refused| refused.insert(scope.clone()));
+                }
                 Err(error) => {
-                    let words = watching::words(&error);
-                    tracing::warn!("the watch of release records broke; trying again: {words}");
+                    let (words, namespace) = (watching::words(&error), scope.as_deref());
+                    tracing::warn!(namespace, "the watch of release records broke; trying again: {words}");
                 }
             }
         }
     }
 
-    fn note(&self, event: watcher::Event<RecordSecret>) {
-        let mut table = locked(&self.0.table);
+    fn note(&self, scope: &Scope, event: watcher::Event<RecordSecret>) {
+        let mut tables = locked(&self.0.tables);
+        let table = tables.entry(scope.clone()).or_default();
         let (secret, is_there) = match event {
             watcher::Event::Init => return table.list_starts(),
             watcher::Event::InitApply(secret) => return table.listed(&secret.spot(), secret.entry()),
@@ -126,7 +173,7 @@ impl Records {
                     owners.extend(table.owners(&namespace, &release));
                     self.tell(&namespace, &release, &owners);
                 }
-                self.0.synced.send_replace(true);
+                self.0.synced.send_if_modified(|synced| synced.insert(scope.clone()));
                 return;
             }
             watcher::Event::Apply(secret) => (secret, true),
@@ -217,9 +264,9 @@ mod tests {
     fn the_owner_is_told_and_nobody_else() {
         let records = Records::default();
         let (mut app, mut other) = (Ear::on(&records, "App", true), Ear::on(&records, "Other", true));
-        records.note(watcher::Event::Apply(secret("web", 1, Some("App"))));
+        records.note(&None, watcher::Event::Apply(secret("web", 1, Some("App"))));
         assert_eq!(app.heard(), [Place::new(Some("here"), "web")]);
-        records.note(watcher::Event::Delete(secret("web", 2, None)));
+        records.note(&None, watcher::Event::Delete(secret("web", 2, None)));
         assert_eq!(app.heard(), [Place::new(Some("here"), "web")], "it was the owner until now");
         assert!(other.heard().is_empty());
     }
@@ -228,12 +275,12 @@ mod tests {
     fn of_a_record_without_an_owner_every_kind_is_told_by_its_name() {
         let records = Records::default();
         let (mut app, mut cluster) = (Ear::on(&records, "App", true), Ear::on(&records, "Platform", false));
-        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        records.note(&None, watcher::Event::Apply(secret("web", 1, None)));
         assert_eq!(
             (app.heard(), cluster.heard()),
             (vec![Place::new(Some("here"), "web")], vec![Place::new(None, "web")])
         );
-        records.note(watcher::Event::Apply(secret("web", 1, None)));
+        records.note(&None, watcher::Event::Apply(secret("web", 1, None)));
         assert!(app.heard().is_empty() && cluster.heard().is_empty(), "that is no news");
     }
 }

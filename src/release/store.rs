@@ -21,11 +21,11 @@ pub enum StoreError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(
-        "the release record {secret} exists already: helm or another operator made it just now; this is tried again"
+        "the release record {secret} exists already: an earlier try of this operator, helm or another operator made it just now; this is tried again"
     )]
     Exists { secret: String },
     #[error(
-        "the release record {secret} was changed or removed since it was read: helm or another operator works on the release; this is tried again"
+        "the release record {secret} was changed or removed since it was read: by helm, another operator, or a try of this one whose answer was lost; this is tried again"
     )]
     Changed { secret: String },
     #[error("cannot {verb} {what}: {}", sentence(.error))]

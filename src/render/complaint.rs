@@ -11,6 +11,9 @@ const LONGEST: usize = 2048;
 
 const NO_TEMPLATE: &str = "the text that is given to `tpl` is no template: ";
 
+/// A mistake in a template, whatever the values.
+pub const NOT_YAML: &str = ": its output is not YAML: ";
+
 /// What a complaint is about decides who can do something.
 #[derive(Debug, PartialEq)]
 pub enum Complaint {
@@ -62,6 +65,13 @@ pub fn cause(stderr: &str) -> String {
     shortened(cause.strip_prefix(NO_TEMPLATE).unwrap_or(&cause))
 }
 
+/// What helm says when it does something else than render.
+pub fn in_one_line(stderr: &str) -> String {
+    let text = error_of(stderr);
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    shortened(&lines.collect::<Vec<_>>().join(" "))
+}
+
 /// From the line that begins with `Error: ` on; before it are warnings, after it a hint to use `--debug`.
 fn error_of(stderr: &str) -> String {
     let lines: Vec<&str> = stderr.lines().collect();
@@ -96,7 +106,7 @@ fn template_error(text: &str) -> String {
     if let Some(fault) = text.strip_prefix("YAML parse error on ") {
         let (file, cause) = fault.split_once(": ").unwrap_or((fault, ""));
         let cause = cause.trim_start_matches("error converting YAML to JSON: ").trim_start_matches("yaml: ");
-        return format!("{file}: its output is not YAML: {cause}");
+        return format!("{file}{NOT_YAML}{cause}");
     }
     let mut rest = text;
     let mut place = None;

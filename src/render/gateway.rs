@@ -197,6 +197,11 @@ impl Door {
                 if let Some(refused) = shown.refused.filter(|_| is_lookup) {
                     self.notebook.note_refusal(&refused);
                 }
+                if let Some(text) =
+                    shown.text.as_ref().filter(|_| wanted.group.is_empty() && wanted.plural == "secrets")
+                {
+                    self.notebook.note_secret(text);
+                }
                 shown.text.map_or_else(nothing, |text| body(StatusCode::OK, "application/json", text))
             }
             Err(error) => self.failed(Failure { what: wanted.to_string(), is_lookup, error }),

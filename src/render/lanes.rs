@@ -7,6 +7,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
+use super::memory::Room;
 use crate::queue::{Turn, Urgency};
 use crate::slots::Slots;
 
@@ -18,6 +19,17 @@ const MOVE: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_secs(3);
 /// A helm process may take 100 MiB, and one in an endless loop a whole processor.
 const SLOW: usize = 4;
+/// One of each kind.
+pub const FEWEST: usize = 3;
+
+/// So many are of use at once. Two that are quick at least, so that one that hangs does not stop all until it has moved.
+pub fn most(processors: usize) -> usize {
+    quick(processors) + 1 + SLOW
+}
+
+fn quick(processors: usize) -> usize {
+    processors.max(2)
+}
 
 #[derive(Clone)]
 pub struct Lanes {
@@ -28,9 +40,21 @@ pub struct Lanes {
 }
 
 impl Lanes {
+    /// As many as there is memory for.
     pub fn new(processors: usize) -> Self {
-        // Two at least, so that one that hangs does not stop all until it has moved.
-        Lanes { quick: Slots::new(processors.max(2)), edits: Slots::new(1), slow: Slots::new(SLOW) }
+        let (quick, slow) = divided(Room::here(processors).at_once, processors);
+        Lanes { quick: Slots::new(quick), edits: Slots::new(1), slow: Slots::new(slow) }
+    }
+
+    /// The lanes, each with how many are in it and how many wait.
+    pub fn load(&self) -> [(&'static str, (usize, usize)); 3] {
+        [("quick", self.quick.load()), ("edits", self.edits.load()), ("slow", self.slow.load())]
+    }
+
+    /// Renders what no custom resource waits for, beside the others.
+    pub async fn aside<T>(&self, render: impl Future<Output = T>) -> T {
+        let _slow = self.slow.acquire(Urgency::Recheck).await;
+        render.await
     }
 
     /// Renders when there is room. None: it was put off, and the next turn tries again.
@@ -67,5 +91,27 @@ impl Lanes {
         }
         turn.is_slow();
         Some(render.await)
+    }
+}
+
+/// Places for those that are quick and for those that are not, beside the one for edits.
+fn divided(at_once: usize, processors: usize) -> (usize, usize) {
+    let places = at_once.max(FEWEST) - 1;
+    let quick = quick(processors).min(places - (places / 2).min(SLOW));
+    (quick, (places - quick).min(SLOW))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lane_has_room_and_together_they_have_no_more_than_there_is() {
+        assert_eq!(divided(3, 4), (1, 1));
+        assert_eq!(divided(4, 4), (2, 1));
+        assert_eq!(divided(5, 4), (2, 2));
+        for processors in [1, 2, 4, 64] {
+            assert_eq!(divided(most(processors), processors), (processors.max(2), SLOW));
+        }
     }
 }

@@ -14,9 +14,12 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group, setpriority_process};
+use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, prlimit, setpriority_process};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
+
+use super::memory::Room;
+use crate::telemetry::metrics;
 
 /// How much of the complaints is kept. A person reads the first page.
 const KEPT_STDERR: u64 = 1024 * 1024;
@@ -30,14 +33,17 @@ pub struct Limits {
     pub time: Duration,
     /// Bytes on standard output.
     pub output: u64,
+    /// Bytes that it may write to in memory.
+    pub memory: u64,
     /// Nobody waits for it: it gives way to others that want the processor.
     pub is_patient: bool,
 }
 
 impl Default for Limits {
-    /// No chart that we know takes a tenth of either.
+    /// No chart that we know takes a tenth of the time.
     fn default() -> Self {
-        Limits { time: Duration::from_secs(60), output: 64 * 1024 * 1024, is_patient: false }
+        let Room { each, output, .. } = Room::here(processors());
+        Limits { time: Duration::from_secs(60), output, memory: each, is_patient: false }
     }
 }
 
@@ -60,7 +66,8 @@ pub enum ProcessError {
 
 /// Runs `program` with `home` as its only directory and waits for its end.
 pub async fn run(program: &Path, home: &Path, args: &[OsString], limits: Limits) -> Result<Ended, ProcessError> {
-    let mut running = Running::start(program, home, args, limits.is_patient)?;
+    let _counted = metrics::helm_starts();
+    let mut running = Running::start(program, home, args, limits)?;
     tokio::time::timeout(limits.time, running.finish(limits.output)).await.unwrap_or(Err(ProcessError::TimeLimit))
 }
 
@@ -72,7 +79,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(program: &Path, home: &Path, args: &[OsString], is_patient: bool) -> Result<Self, ProcessError> {
+    fn start(program: &Path, home: &Path, args: &[OsString], limits: Limits) -> Result<Self, ProcessError> {
         let dir = |name: &str| home.join(name);
         let child = Command::new(program)
             .args(args)
@@ -84,6 +91,8 @@ impl Running {
             .env("HELM_NO_PLUGINS", "1")
             // A render ends before its garbage matters; collecting it takes a third of its time.
             .env("GOGC", "400")
+            // Before it comes near to what it may have, it collects after all.
+            .env("GOMEMLIMIT", (limits.memory / 4 * 3).to_string())
             .current_dir(home)
             .process_group(0)
             .kill_on_drop(true)
@@ -93,7 +102,8 @@ impl Running {
             .spawn()
             .map_err(ProcessError::Spawn)?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        if is_patient {
+        confine(id, limits);
+        if limits.is_patient {
             // Where that is not allowed, it competes with the others.
             let _ = setpriority_process(id, PATIENT);
         }
@@ -113,6 +123,23 @@ impl Running {
         let (status, stdout, stderr) = tokio::try_join!(end, all_of(stdout, limit), start_of(stderr))?;
         Ok(Ended { success: status.success(), stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
     }
+}
+
+/// A template can ask for any amount of memory in one word, and where memory is limited the whole operator would be killed for it. A
+/// process that fails has values in its memory, so it leaves no image of it. And one that outlives the operator, which kept its time, ends
+/// by itself: who hangs in a template uses a processor, or several, if its garbage is collected.
+///
+/// It is limited when it runs already: before that, nothing of the chart has been read. Where limits cannot be set it runs without.
+fn confine(process: Option<Pid>, limits: Limits) {
+    let at_most = |limit| Rlimit { current: Some(limit), maximum: Some(limit) };
+    let _ = prlimit(process, Resource::Data, at_most(limits.memory));
+    let _ = prlimit(process, Resource::Core, at_most(0));
+    let seconds = limits.time.as_secs().saturating_add(1).saturating_mul(processors() as u64);
+    let _ = prlimit(process, Resource::Cpu, at_most(seconds));
+}
+
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from)
 }
 
 /// A process group that is killed at the latest when this is dropped.

@@ -110,6 +110,15 @@ impl Table {
         Some(Keys { marks: read.marks.clone(), contents: known.collect::<Option<_>>()? })
     }
 
+    /// Has what a custom resource refers to read again, also where the watch tells of no change.
+    pub(super) fn distrust(&mut self, reader: &Parent) {
+        for at in self.references.get(reader).into_iter().flatten() {
+            if let Some(entry) = self.entries.get_mut(at) {
+                entry.read = None;
+            }
+        }
+    }
+
     /// The newest version that the watch told of.
     pub(super) fn told(&self, at: &At) -> u64 {
         self.entries.get(at).map_or(0, |entry| entry.told)

@@ -17,6 +17,7 @@ use serde_json::json;
 use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::error::sentence;
+use crate::leader::guard::is_refusal;
 use crate::reconcile::Context;
 
 const REPORTER: &str = "chartwright";
@@ -79,6 +80,11 @@ impl Events {
         self.send(EventType::Warning, &reference, reason, message).await;
     }
 
+    /// Who works from now on, as client-go tells it.
+    pub async fn about_lease(&self, lease: &ObjectReference, message: &str) {
+        self.send(EventType::Normal, lease, "LeaderElection", message).await;
+    }
+
     async fn publish(&self, type_: EventType, cr: &CustomResource, context: &Context, reason: &str, message: &str) {
         self.send(type_, &cr.object_ref(&context.primary.resource), reason, message).await;
     }
@@ -87,8 +93,14 @@ impl Events {
         let note = shortened(message);
         match tokio::time::timeout(PATIENCE, self.write(type_, regarding, reason, note)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(reason, "cannot write an event: {}", sentence(&error)),
-            Err(_) => tracing::warn!(reason, "cannot write an event: no answer within {} s", PATIENCE.as_secs()),
+            // Whoever holds the Lease tells the same.
+            Ok(Err(error)) if is_refusal(&error) => {
+                tracing::debug!(reason, "an event is left out: {}", sentence(&error))
+            }
+            Ok(Err(error)) => {
+                tracing::warn!(reason, "an event is left out, since it cannot be written: {}", sentence(&error))
+            }
+            Err(_) => tracing::warn!(reason, "an event is left out: no answer within {} s", PATIENCE.as_secs()),
         }
     }
 

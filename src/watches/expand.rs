@@ -13,6 +13,7 @@ use serde_json::json;
 
 use crate::render::{Helm, RenderError, complaint};
 use crate::values::{Overrides, Values, env};
+use crate::workplace::{self, PrivateDir};
 
 const CHART: &str = "apiVersion: v2\nname: own\nversion: 0.0.0\n";
 const FILE: &str = "own/templates/overrides.yaml";
@@ -74,8 +75,8 @@ pub async fn evaluate(texts: &[Text], helm: &Helm) -> Result<Vec<String>, Expand
     }
 }
 
-fn write_chart(count: usize) -> std::io::Result<tempfile::TempDir> {
-    let dir = tempfile::Builder::new().prefix("chartwright-").tempdir()?;
+fn write_chart(count: usize) -> std::io::Result<PrivateDir> {
+    let dir = workplace::private_dir("overrides-")?;
     std::fs::write(dir.path().join("Chart.yaml"), CHART)?;
     std::fs::create_dir(dir.path().join("templates"))?;
     // Some versions of helm 3 insist on `Template` in what `tpl` gets. Nothing else of the chart is for the texts.

@@ -14,12 +14,14 @@ use super::selector::{self, SelectorError};
 use super::{Crds, Lookup, OnFailure, Prune, ignore, suggest, values_from};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
+use crate::namespaces::is_name;
+use crate::reach::{Beyond, Reach};
 use crate::release::NameTemplate;
 use crate::release::name::NameError;
 use crate::values::OverrideError;
 use crate::values::from::Source;
 
-const KNOWN: [&str; 23] = [
+const KNOWN: [&str; 26] = [
     "group",
     "version",
     "kind",
@@ -43,6 +45,9 @@ const KNOWN: [&str; 23] = [
     "valuesFrom",
     "valuesFromAnnotation",
     "lookup",
+    "hookTimeout",
+    "allow",
+    "serviceAccountName",
 ];
 
 /// As in Helm.
@@ -70,6 +75,14 @@ pub enum Problem {
         "`lookup: {0}` and `dryRunOption: server` say different things; leave `dryRunOption` out, or write `lookup: cluster`"
     )]
     TwoLookups(&'static str),
+    #[error("`allow`: `{0}` is not known: write a list of `other-namespaces` and `cluster`, or `[]` for neither")]
+    Allow(String),
+    #[error("`serviceAccountName`: `{0}` is not the name of a ServiceAccount: small letters, digits, `-` and `.`")]
+    ServiceAccountName(String),
+    #[error("`{written}` is not known, and to ignore it would give more rights than are meant; write `{meant}`")]
+    Fence { written: String, meant: &'static str },
+    #[error("`{0}` says nothing; write what is meant, or leave the field out")]
+    EmptyFence(&'static str),
     #[error("`prune`: `{0}` is not known: write `safe` or `all`")]
     Prune(String),
     #[error("`crds`: `{0}` is not known: write `Create`, `CreateReplace` or `Skip`")]
@@ -107,6 +120,10 @@ impl Problem {
             Problem::Selector(_) => vec!["selector"],
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Lookup(_) | Problem::TwoLookups(_) => vec!["lookup"],
+            Problem::Allow(_) => vec!["allow"],
+            Problem::ServiceAccountName(_) => vec!["serviceAccountName"],
+            Problem::Fence { written, .. } => vec![written],
+            Problem::EmptyFence(field) => vec![field],
             Problem::Prune(_) => vec!["prune"],
             Problem::Crds(_) => vec!["crds"],
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
@@ -139,6 +156,8 @@ pub struct Fields {
     pub selector: Option<String>,
     pub reconcile_period: Option<Duration>,
     pub lookup: Lookup,
+    pub allow: Option<Reach>,
+    pub service_account: Option<String>,
     pub max_concurrent: Option<usize>,
     pub release_namespace: Option<String>,
     pub release_name: NameTemplate,
@@ -150,6 +169,7 @@ pub struct Fields {
     pub on_failure: OnFailure,
     pub retries: u32,
     pub progress_deadline: Option<Duration>,
+    pub hook_timeout: Option<Duration>,
     /// Names without a meaning: where they stand, and a sentence about each.
     pub unknown: Vec<(Vec<String>, String)>,
 }
@@ -157,6 +177,7 @@ pub struct Fields {
 impl Fields {
     pub fn read(entry: &Value) -> Result<Self, Problem> {
         let map = entry.as_object().ok_or(Problem::NotAMap(kind(entry)))?;
+        check_fences(map)?;
         let (selector, unknown_in_selector) = match get(map, "selector") {
             Some(value) => selector::read(value)?,
             None => (None, vec![]),
@@ -175,6 +196,8 @@ impl Fields {
             selector,
             reconcile_period: duration(map, "reconcilePeriod")?,
             lookup: lookup(map)?,
+            allow: allow(map)?,
+            service_account: service_account(map)?,
             max_concurrent: number(map, "maxConcurrentReconciles", 1, "")?,
             release_namespace: release_namespace(map)?,
             release_name: release_name(map)?,
@@ -186,6 +209,7 @@ impl Fields {
             on_failure: on_failure(map)?,
             retries: number(map, "retries", 0, "; 0 is one try and no more")?.unwrap_or(RETRIES),
             progress_deadline: duration(map, "progressDeadline")?.filter(|deadline| !deadline.is_zero()),
+            hook_timeout: duration(map, "hookTimeout")?.filter(|limit| !limit.is_zero()),
             unknown: unknown(map, &unknown_in_selector),
         })
     }
@@ -269,6 +293,50 @@ fn lookup(map: &Map<String, Value>) -> Result<Lookup, Problem> {
     }
 }
 
+fn allow(map: &Map<String, Value>) -> Result<Option<Reach>, Problem> {
+    let items = match get(map, "allow") {
+        None => return Ok(None),
+        Some(Value::Array(items)) => items,
+        Some(other) => {
+            let wanted = "a list of `other-namespaces` and `cluster`, or `[]` for neither";
+            return Err(Problem::Type { field: "allow", wanted, found: kind(other) });
+        }
+    };
+    let read = |item: &Value| {
+        let written = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+        Beyond::parse(&written).ok_or(Problem::Allow(written))
+    };
+    items.iter().map(read).collect::<Result<Reach, _>>().map(Some)
+}
+
+/// Whoever writes one of these wants fewer rights. So a name that is nearly one, or that others have for one, is refused instead
+/// of ignored, and so is one that says nothing.
+fn check_fences(map: &Map<String, Value>) -> Result<(), Problem> {
+    const FENCES: [&str; 2] = ["allow", "serviceAccountName"];
+    for key in map.keys().filter(|key| !KNOWN.contains(&key.as_str())) {
+        let meant = match key.as_str() {
+            "serviceAccount" | "impersonate" => Some("serviceAccountName"),
+            other => suggest::nearest(other, KNOWN),
+        };
+        if let Some(meant) = FENCES.into_iter().find(|fence| meant == Some(fence)) {
+            return Err(Problem::Fence { written: key.clone(), meant });
+        }
+    }
+    match FENCES.into_iter().find(|fence| map.get(*fence).is_some_and(Value::is_null)) {
+        Some(fence) => Err(Problem::EmptyFence(fence)),
+        None => Ok(()),
+    }
+}
+
+fn service_account(map: &Map<String, Value>) -> Result<Option<String>, Problem> {
+    let Some(name) = text(map, "serviceAccountName")? else { return Ok(None) };
+    let is_plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.');
+    match is_plain && !name.is_empty() && name.len() <= 253 {
+        true => Ok(Some(name.to_owned())),
+        false => Err(Problem::ServiceAccountName(name.to_owned())),
+    }
+}
+
 fn number<T: TryFrom<u64>>(
     map: &Map<String, Value>,
     field: &'static str,
@@ -282,8 +350,7 @@ fn number<T: TryFrom<u64>>(
 
 fn release_namespace(map: &Map<String, Value>) -> Result<Option<String>, Problem> {
     let Some(name) = text(map, "releaseNamespace")?.filter(|name| !name.is_empty()) else { return Ok(None) };
-    let is_plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    match is_plain && name.len() <= 63 && !name.starts_with('-') && !name.ends_with('-') {
+    match is_name(name) {
         true => Ok(Some(name.to_owned())),
         false => Err(Problem::ReleaseNamespace(name.to_owned())),
     }

@@ -69,6 +69,7 @@ fn every_option_is_read() {
   onFailure: rollback
   retries: 5
   progressDeadline: 10m
+  hookTimeout: 30m
   releaseName: '{{ .kind }}-{{ .metadata.name }}'
 ")
     .unwrap();
@@ -81,6 +82,7 @@ fn every_option_is_read() {
     assert_eq!(watch.release_namespace.as_deref(), Some("apps"));
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (0, OnFailure::Rollback, 5));
     assert_eq!(watch.progress_deadline, Some(Duration::from_secs(600)));
+    assert_eq!(watch.hook_timeout, Some(Duration::from_secs(1800)));
     assert_eq!(watch.release_name.name("A", None, "web"), "a-web");
 }
 
@@ -193,6 +195,14 @@ fn a_bad_entry_does_not_hide_another() {
 }
 
 #[test]
+fn a_period_that_nobody_can_keep_is_warned_of() {
+    let text = |period| format!("- {{version: v1, kind: A, group: g.io, chart: charts/a, reconcilePeriod: {period}}}");
+    let warnings = check_text(&text("10ms")).unwrap().warnings;
+    assert!(warnings.len() == 1 && warnings[0].contains("less than a second counts as `1s`"), "{warnings:?}");
+    assert!(check_text(&text("1s")).unwrap().warnings.is_empty());
+}
+
+#[test]
 fn a_file_that_is_no_list_is_refused() {
     for (text, expected) in [
         ("version: v1\nkind: A\n", "watches.yaml is not a list of watches: it is a map"),
@@ -236,4 +246,34 @@ fn a_template_that_fails_is_named_and_the_others_are_evaluated() {
         "watches.yaml:2: entry 1 (v1 A): `overrideValues`: `b` does not expand: it is bad"
     );
     assert_eq!(results[1].as_ref().unwrap().overrides.iter().next(), Some(("a", &"Y".into())));
+}
+
+#[test]
+fn what_a_release_may_write_is_read() {
+    let allow = |text: &str| one(&format!("  allow: {text}\n")).unwrap().allow.map(|reach| reach.to_string());
+    assert_eq!(allow("[]").as_deref(), Some(""));
+    assert_eq!(allow("[cluster, other-namespaces, cluster]").as_deref(), Some("other-namespaces, cluster"));
+    assert!(message("  allow: [all]\n").contains("`allow`: `all` is not known: write a list of"));
+    assert!(message("  allow: cluster\n").contains("`allow` must be a list of `other-namespaces` and `cluster`"));
+    assert!(message("  allow: [{cluster: true}]\n").contains("`allow`: `{\"cluster\":true}` is not known"));
+}
+
+#[test]
+fn an_account_is_read_and_what_others_call_it_is_refused() {
+    assert_eq!(one("  serviceAccountName: deployer\n").unwrap().service_account.as_deref(), Some("deployer"));
+    assert_eq!(one("").unwrap().service_account, None);
+    for wrong in ["''", "a/b", "'a:b'", "A"] {
+        assert!(message(&format!("  serviceAccountName: {wrong}\n")).contains("is not the name of a ServiceAccount"));
+    }
+    for field in ["serviceAccount", "impersonate"] {
+        assert!(message(&format!("  {field}: a\n")).contains("write `serviceAccountName`"));
+    }
+    for (line, meant) in
+        [("serviceAccountname: a", "serviceAccountName"), ("allows: []", "allow"), ("Allow: []", "allow")]
+    {
+        assert!(message(&format!("  {line}\n")).contains(&format!("write `{meant}`")), "{line}");
+    }
+    for field in ["serviceAccountName", "allow"] {
+        assert!(message(&format!("  {field}:\n")).contains("says nothing"), "{field}");
+    }
 }

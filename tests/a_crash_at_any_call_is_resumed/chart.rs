@@ -66,7 +66,7 @@ rules: []
 
 /// The kind that all cases share.
 pub async fn project() -> Project {
-    let project = Project::new("App").await;
+    let project = Project::new("App").await.reaching_out();
     project.another_namespace("far").await;
     project.template("all.yaml", &TEMPLATE.replace("FAR", &far(&project)));
     project

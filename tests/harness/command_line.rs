@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::{Project, chartwright, control_plane, tool};
+use super::{Project, chartwright, tool};
 
 /// How a command ended, and what it said.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Project {
     pub fn command_line(&self, arguments: &[&str]) -> Command {
         let mut command = chartwright();
         command.args(arguments).args(["--namespace", &self.namespace]).current_dir(self.dir());
-        command.env("KUBECONFIG", control_plane().kubeconfig()).env("CHARTWRIGHT_HELM", tool("helm4"));
+        command.env("KUBECONFIG", self.plane().kubeconfig()).env("CHARTWRIGHT_HELM", tool("helm4"));
         command
     }
 
@@ -60,7 +60,7 @@ impl Project {
     pub fn kubectl(&self, arguments: &[&str]) -> String {
         let mut command = Command::new(tool("kubectl"));
         command.args(arguments).args(["--namespace", &self.namespace]).current_dir(self.dir()).stdin(Stdio::null());
-        let said = said_by(command.env_clear().env("KUBECONFIG", control_plane().kubeconfig()));
+        let said = said_by(command.env_clear().env("KUBECONFIG", self.plane().kubeconfig()));
         assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
         said.out
     }

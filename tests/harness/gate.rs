@@ -6,9 +6,9 @@
 //!                       └──▶ SIGKILL, and nothing passes any more
 //! ```
 //! The operator's own name goes through as a header. Watches are neither counted nor cut: they ask for nothing and change
-//! nothing.
+//! nothing. Those of one kind can be held back or broken, while all others pass.
 
-mod wire;
+pub(super) mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -44,6 +44,40 @@ struct Keeper {
     log: Mutex<Log>,
     /// True once nothing passes any more.
     is_over: watch::Sender<bool>,
+    /// What becomes of the watches of one kind, by its plural name.
+    obstacle: watch::Sender<Obstacle>,
+}
+
+/// What a watch meets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Obstacle {
+    Nothing,
+    /// Whoever asks waits.
+    Wall(String),
+    /// Whoever asks is answered with 500.
+    Pit(String),
+    /// What is told is held back, also by watches that have begun.
+    Fog(String),
+    /// Whoever asks is cut off without an answer.
+    Hole(String),
+}
+
+impl Obstacle {
+    fn holds(&self, path: &str) -> bool {
+        matches!(self, Obstacle::Wall(plural) if is_of(path, plural))
+    }
+
+    fn breaks(&self, path: &str) -> bool {
+        matches!(self, Obstacle::Pit(plural) if is_of(path, plural))
+    }
+
+    fn hides(&self, path: &str) -> bool {
+        matches!(self, Obstacle::Fog(plural) if is_of(path, plural))
+    }
+
+    fn swallows(&self, path: &str) -> bool {
+        matches!(self, Obstacle::Hole(plural) if is_of(path, plural))
+    }
 }
 
 struct Log {
@@ -77,7 +111,12 @@ impl Gate {
         let address = listener.local_addr().expect("an address").to_string();
         let log =
             Log { calls: vec![], watches: vec![], under_way: 0, last: Instant::now(), cut: None, is_closed: false };
-        let keeper = Arc::new(Keeper { client, log: Mutex::new(log), is_over: watch::Sender::new(false) });
+        let keeper = Arc::new(Keeper {
+            client,
+            log: Mutex::new(log),
+            is_over: watch::Sender::new(false),
+            obstacle: watch::Sender::new(Obstacle::Nothing),
+        });
         let mut is_over = keeper.is_over.subscribe();
         let shared = keeper.clone();
         tokio::spawn(async move {
@@ -102,6 +141,11 @@ impl Gate {
         log.cut = Some(Cut { process, at, when });
     }
 
+    /// Puts something in the way of watches that begin from now on; those that wait go on with it.
+    pub fn place(&self, obstacle: Obstacle) {
+        self.keeper.obstacle.send_replace(obstacle);
+    }
+
     pub fn has_killed(&self) -> bool {
         *self.keeper.is_over.borrow()
     }
@@ -124,7 +168,7 @@ impl Gate {
 
     /// Waits until somebody watches objects of this plural name.
     pub async fn watches(&self, plural: &str) {
-        let is_meant = |path: &String| path.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")));
+        let is_meant = |path: &String| is_of(path, plural);
         until(&format!("{plural} are watched"), async || self.keeper.log().watches.iter().any(is_meant).then_some(()))
             .await;
     }
@@ -169,18 +213,40 @@ impl Keeper {
             return None;
         }
         let path = request.uri().to_string();
+        let obstacle = self.obstacle(&path).await?;
+        if obstacle.swallows(&path) {
+            return None;
+        }
+        if obstacle.breaks(&path) {
+            let head = http::Response::builder().status(500).body(()).ok()?.into_parts().0;
+            connection.head(&head, Some(0)).await?;
+            return connection.body(&[]).await;
+        }
         let (head, mut body) = self.client.send(request).await.ok()?.into_parts();
         connection.head(&head, None).await?;
-        self.log().watches.push(path);
+        self.log().watches.push(path.clone());
+        let mut obstacle = self.obstacle.subscribe();
         loop {
+            let frame = async {
+                let frame = body.frame().await;
+                let _ = obstacle.wait_for(|obstacle| !obstacle.hides(&path)).await;
+                frame
+            };
             let frame = tokio::select! {
-                frame = body.frame() => frame,
+                frame = frame => frame,
                 // An operator that went does not end an idle watch.
                 _ = is_over.wait_for(|over| *over) => return None,
             };
             let Some(frame) = frame else { return connection.last_chunk().await };
             connection.chunk(&frame.ok()?.into_data().ok()?).await?;
         }
+    }
+
+    /// What a watch meets, once nothing holds it any more.
+    async fn obstacle(&self, path: &str) -> Option<Obstacle> {
+        let mut obstacle = self.obstacle.subscribe();
+        let free = obstacle.wait_for(|obstacle| !obstacle.holds(path)).await.ok()?;
+        Some(free.clone())
     }
 
     async fn call(&self, request: Request<Body>, connection: &mut Connection) -> Option<()> {
@@ -238,7 +304,11 @@ impl Keeper {
     }
 }
 
-fn is_watch(request: &Request<Body>) -> bool {
+fn is_of(path: &str, plural: &str) -> bool {
+    path.split('?').next().is_some_and(|path| path.ends_with(&format!("/{plural}")))
+}
+
+pub(super) fn is_watch(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }

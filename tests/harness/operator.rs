@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use super::{Project, control_plane, gate, proxy, until_within};
+use super::{Project, gate, proxy, trouble, until_within};
 
 /// A running operator. It ends with the test; when the test fails, its log is printed.
 pub struct Operator {
@@ -18,11 +19,17 @@ pub struct Operator {
 pub struct Launch<'a> {
     pub(super) project: &'a Project,
     pub(super) helm: PathBuf,
-    pub(super) args: Vec<&'static str>,
+    pub(super) args: Vec<String>,
+    /// Nothing but these arguments and this environment.
+    pub(super) is_pod: bool,
     pub(super) groups: Vec<&'static str>,
-    pub(super) env: Vec<(&'static str, &'static str)>,
+    pub(super) env: Vec<(String, String)>,
     /// Another way to the API server.
     pub(super) server: Option<String>,
+    /// Proves who it is by itself, in place of being named by the administrator.
+    pub(super) token: Option<String>,
+    /// Which of several it is.
+    pub(super) replica: Option<String>,
 }
 
 impl Launch<'_> {
@@ -30,8 +37,14 @@ impl Launch<'_> {
         Launch { helm, ..self }
     }
 
-    pub fn args(self, args: &[&'static str]) -> Self {
-        Launch { args: args.to_vec(), ..self }
+    pub fn args(self, args: &[&str]) -> Self {
+        Launch { args: args.iter().map(|arg| (*arg).to_owned()).collect(), ..self }
+    }
+
+    /// As a pod of an image is started: with its ENTRYPOINT, the arguments of a manifest, and no other. What a pod reads of its
+    /// namespace in a file, a variable says.
+    pub fn in_pod(self, args: &[&str]) -> Self {
+        Launch { is_pod: true, ..self.args(args) }
     }
 
     /// Without an administrator's rights: it may do what the project's user is given.
@@ -39,9 +52,14 @@ impl Launch<'_> {
         Launch { groups: vec!["system:authenticated"], ..self }
     }
 
-    pub fn env(mut self, name: &'static str, value: &'static str) -> Self {
-        self.env.push((name, value));
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_owned(), value.to_owned()));
         self
+    }
+
+    /// One of several. It is a user of its own, and a pod of this name.
+    pub fn replica(self, name: &str) -> Self {
+        Launch { replica: Some(name.to_owned()), ..self }
     }
 
     /// Reaches the API server by a connection that can be broken.
@@ -54,19 +72,34 @@ impl Launch<'_> {
         Launch { server: Some(format!("http://{}", gate.address)), ..self }
     }
 
+    /// With a token of its own: only such an operator can act as somebody else.
+    pub fn token(self, token: String) -> Self {
+        Launch { token: Some(token), ..self }
+    }
+
+    /// Reaches the API server by a gate that makes trouble.
+    pub fn behind(self, gate: &trouble::Troubled) -> Self {
+        Launch { server: Some(format!("http://{}", gate.address)), ..self }
+    }
+
     pub fn start(self) -> Operator {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
         // Guarded: it must not outlive a killed test runner.
-        let process = lab::guard::command(env!("CARGO_BIN_EXE_chartwright"))
-            .expect("the lab program")
-            .arg("run")
-            .args(&self.args)
-            .env_clear()
+        let mut command = lab::guard::command(env!("CARGO_BIN_EXE_chartwright")).expect("the lab program");
+        // Many operators run side by side here: each has its ports only where a test asks for them.
+        let given = match self.is_pod {
+            true => &["run", "--watches-file=./watches.yaml"][..],
+            false => &["run", "--metrics-bind-address=0", "--health-probe-bind-address=0"],
+        };
+        command.args(given).args(&self.args).env_clear();
+        // In a pod a file says it.
+        command.env("POD_NAMESPACE", &self.project.namespace);
+        let process = command
             .env("KUBECONFIG", self.kubeconfig())
-            .env("CHARTWRIGHT_HELM", self.helm)
-            .env("POD_NAMESPACE", &self.project.namespace)
-            .envs(self.env.iter().copied())
+            .env("CHARTWRIGHT_HELM", &self.helm)
+            .envs(self.replica.iter().map(|name| ("POD_NAME", name)))
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.project.dir())
             .stdin(Stdio::null())
             .stdout(file.try_clone().expect("a file"))
@@ -78,14 +111,21 @@ impl Launch<'_> {
 
     /// The administrator's, under the name of the project's user, so that the audit log tells operators apart.
     fn kubeconfig(&self) -> PathBuf {
-        let text = std::fs::read_to_string(control_plane().kubeconfig()).expect("a kubeconfig");
+        let text = std::fs::read_to_string(self.project.plane().kubeconfig()).expect("a kubeconfig");
         let mut config: Value = serde_json::from_str(&text).expect("the lab writes JSON");
         let user = &mut config["users"][0]["user"];
-        (user["as"], user["as-groups"]) = (self.project.user().into(), json!(self.groups));
+        let (name, file) = match &self.replica {
+            Some(replica) => (self.project.replica_user(replica), format!("kubeconfig-{replica}")),
+            None => (self.project.user(), "kubeconfig".to_owned()),
+        };
+        match &self.token {
+            Some(token) => *user = json!({"token": token}),
+            None => (user["as"], user["as-groups"]) = (name.into(), json!(self.groups)),
+        }
         if let Some(server) = &self.server {
             config["clusters"][0]["cluster"]["server"] = server.as_str().into();
         }
-        let path = self.project.dir().join("kubeconfig");
+        let path = self.project.dir().join(file);
         std::fs::write(&path, config.to_string()).expect("a file");
         path
     }
@@ -94,8 +134,17 @@ impl Launch<'_> {
 impl Operator {
     /// Asks it to end, as Kubernetes does.
     pub fn terminate(&self) {
-        let process = rustix::process::Pid::from_raw(self.process.id().cast_signed()).expect("a process");
-        rustix::process::kill_process(process, rustix::process::Signal::TERM).expect("it still runs");
+        self.signal(Signal::TERM);
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(self.process.id().cast_signed()).expect("a process");
+        kill_process(process, signal).expect("it still runs");
+    }
+
+    /// Whether it has not ended.
+    pub fn runs(&mut self) -> bool {
+        self.process.try_wait().expect("the operator can be waited for").is_none()
     }
 
     /// Its exit code, once it has ended by itself.

@@ -12,10 +12,12 @@ impl Project {
         let namespace = format!("test-{}", unique());
         create_namespace(&self.client, &namespace).await;
         let project = Project {
+            allow: self.allow,
             client: self.client.clone(),
             resource: self.resource.clone(),
             scope: self.scope,
             dir: tempfile::tempdir().expect("a directory"),
+            plane: self.plane.clone(),
             namespace,
         };
         super::copy_dir(&self.dir().join("charts"), &project.dir().join("charts"));

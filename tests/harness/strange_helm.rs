@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use super::{Project, tool};
 
-/// A program that runs these lines of shell before each render and then helm 4. `$2` is the release; the values are in the
-/// file `values.json`.
+/// Of a render. It is the last argument but one.
+pub const THE_RELEASE: &str = r#"eval "release=\${$(($# - 1))}""#;
+
+/// A program that runs these lines of shell before each render of a release and then helm 4. `$release` is its name; the values
+/// are in the file `values.json`.
 pub fn strange_helm(project: &Project, before_a_render: &str) -> PathBuf {
     let real = tool("helm4").display().to_string();
     let script = format!(
-        "#!/bin/sh\nPATH=/usr/bin:/bin\nif [ \"$1\" = template ] && [ -f values.json ]; then\n{before_a_render}\nfi\nexec {real} \"$@\"\n"
+        "#!/bin/sh\nPATH=/usr/bin:/bin\n{THE_RELEASE}\nif [ \"$1\" = template ] && [ \"$release\" != release-name ] && [ -f values.json ]; then\n{before_a_render}\nfi\nexec {real} \"$@\"\n"
     );
     project.file("strange-helm", &script);
     let path = project.dir().join("strange-helm");

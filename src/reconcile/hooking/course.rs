@@ -7,11 +7,13 @@ use k8s_openapi::jiff::Timestamp;
 use super::Waiting;
 use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Mark, Policy, Step, words};
-use crate::manifest;
+use crate::manifest::{self, Hook};
 use crate::object::ObjectId;
 use crate::plan::Planned;
+use crate::reach;
 use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HookPhase, HookRecord, HookRun, Release};
+use crate::telemetry::metrics;
 
 /// How soon to look where the watch does not tell, or may not.
 const LOOK_UNWATCHED: Duration = Duration::from_secs(1);
@@ -134,22 +136,25 @@ impl HookCourse<'_> {
         if self.subject.context.watch.watch_dependents {
             let objects = runner.objects(hook, run)?;
             let waited_for = objects.iter().filter(|planned| hooks::is_waited_for(planned.object.kind()));
-            self.subject.context.children.watch(waited_for.map(|planned| &planned.kind));
+            self.subject.context.children.watch(waited_for.map(Planned::place));
         }
         match runner.look(hook, run).await? {
             Look::Absent if self.is_wanted => {}
             look => return Ok(look),
         }
+        // The record may be older than what the watch allows, or written by somebody else.
+        let outside = reach::of_hooks(std::slice::from_ref(hook), runner.namespace, runner.kinds);
+        self.subject.check_outside(outside).await?;
         match runner.begin(hook, run).await? {
             Begun::Later(_) => Ok(Look::Absent),
             Begun::Made => {
                 tracing::info!(
-                    kind = self.subject.owner.gvk.kind,
-                    namespace = self.subject.namespace,
-                    name = self.subject.owner.name,
-                    hook = hook.name,
-                    event = self.event.as_str(),
-                    "hook begun"
+                    reason = "HookBegun",
+                    revision = self.release.revision,
+                    "The {} hook {} {} begins",
+                    self.event.as_str(),
+                    hook.kind,
+                    hook.name
                 );
                 self.tell_unreadable(&runner.objects(hook, run)?).await;
                 runner.look(hook, run).await
@@ -187,20 +192,16 @@ impl HookCourse<'_> {
         self.note(&Mark { phase: HookPhase::Succeeded, ..mark.clone() });
         self.is_unsaved = true;
         let (subject, hook) = (self.subject, self.hook(mark));
-        tracing::info!(
-            kind = subject.owner.gvk.kind,
-            namespace = subject.namespace,
-            name = subject.owner.name,
-            hook = hook.name,
-            event = self.event.as_str(),
-            "hook succeeded"
-        );
+        metrics::hook_ended(&subject.owner.gvk.kind, self.event.as_str(), true);
+        let message = format!("The {} hook {} {} succeeded", self.event.as_str(), hook.kind, hook.name);
+        let HookRun { started_at, completed_at, .. } = &hook.last_run;
+        let took = completed_at.zip(*started_at).map(|(end, begin)| end.as_millisecond() - begin.as_millisecond());
+        tracing::info!(reason = "HookSucceeded", revision = self.release.revision, hookMs = took, "{message}");
         if Policy::Succeeded.tells_logs(hook) {
             self.tell_logs(mark).await;
         }
         if hooks::is_waited_for(&hook.kind) {
-            let message = format!("The {} hook {} {} succeeded", self.event.as_str(), hook.kind, hook.name);
-            subject.tell("HookSucceeded", &message).await;
+            subject.tell_by_event("HookSucceeded", &message).await;
         }
     }
 
@@ -210,6 +211,7 @@ impl HookCourse<'_> {
         if let Err(unsaved) = self.save().await {
             return unsaved;
         }
+        metrics::hook_ended(&self.subject.owner.gvk.kind, self.event.as_str(), false);
         if Policy::Failed.tells_logs(self.hook(mark)) {
             self.tell_logs(mark).await;
         }
@@ -223,7 +225,7 @@ impl HookCourse<'_> {
         let problems = [let_go.err().map(ReconcileError::from), removed.err().map(ReconcileError::from), cleaned.err()];
         for problem in problems.into_iter().flatten() {
             let problem = self.subject.shown(&problem.to_string());
-            tracing::warn!(release = self.subject.release, "cannot clean up after a hook that failed: {problem}");
+            tracing::warn!("cannot clean up after a hook that failed: {problem}");
         }
         error.into()
     }
@@ -274,7 +276,7 @@ impl HookCourse<'_> {
             let object = serde_json::to_value(live).unwrap_or_default();
             for line in words::last(&id, &object, &subject.calls).await.into_iter().flat_map(|words| words.lines) {
                 let line = subject.shown(&line);
-                tracing::info!(namespace = subject.namespace, name = subject.owner.name, hook = hook.name, "| {line}");
+                tracing::info!(reason = "HookLog", hook = hook.name, "| {line}");
             }
         }
     }
@@ -282,7 +284,7 @@ impl HookCourse<'_> {
 
 /// Whether any object of a hook is waited for.
 fn is_waited_for(hook: &HookRecord) -> Result<bool, ReconcileError> {
-    let rendered = manifest::read(&hook.manifest)?;
-    let mut objects = rendered.hooks.iter().flat_map(|hook| std::iter::once(&hook.object).chain(&hook.others));
+    let rendered = manifest::read_record(&hook.manifest)?;
+    let mut objects = rendered.hooks.iter().flat_map(Hook::objects);
     Ok(objects.any(|object| hooks::is_waited_for(object.kind())))
 }

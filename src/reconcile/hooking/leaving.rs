@@ -3,12 +3,16 @@
 //! They come from the newest record, so the chart is not needed. What helm wrote last is no exception: such a record gets our part
 //! first.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
 use kube::core::GroupVersionKind;
 
 use super::Halt;
+use crate::discovery::Kind;
 use crate::error::Category;
+use crate::hooks::run::Runner;
 use crate::hooks::{self, Event, run};
 use crate::plan::{RELEASE_LABEL, members};
 use crate::reconcile::failing::tries;
@@ -84,7 +88,9 @@ impl Subject<'_> {
             release.own = Some(self.own_of_helms(&release));
         }
         if release.status != Status::Uninstalling {
-            release = release.with_status(Status::Uninstalling, "Deletion in progress (or silently failed)");
+            let description = self.wishes.descriptions.uninstall.as_deref();
+            let description = description.unwrap_or("Deletion in progress (or silently failed)");
+            release = release.with_status(Status::Uninstalling, &self.shown(description));
             if let Some(own) = &mut release.own {
                 (own.hooks, own.trouble, own.is_applied) = (vec![], None, false);
             }
@@ -120,7 +126,9 @@ impl Subject<'_> {
             let before = own.trouble.as_ref().filter(|trouble| trouble.asked == asked);
             own.trouble = Some(Trouble {
                 asked,
-                attempts: before.map_or(0, |trouble| trouble.attempts) + u32::from(!category.may_be_cured()),
+                attempts: before
+                    .map_or(0, |trouble| trouble.attempts)
+                    .saturating_add(u32::from(!category.may_be_cured())),
                 reason: category.as_str().to_owned(),
                 message: self.shown(&error.to_string()),
                 is_late: false,
@@ -140,11 +148,40 @@ impl Subject<'_> {
         let job = GroupVersionKind::gvk("batch", "v1", "Job");
         let kinds = self.context.kinds.kinds();
         let Some(kind) = kinds.get(&job) else { return Ok(()) };
+        if !self.calls.has_account() && self.context.settings.namespaces.is_all() {
+            return self.let_go_of_jobs_in(None, kind, &self.runner(&kinds)).await;
+        }
+        // Who has rights in some namespaces may not list in all. Where an account may nothing any more, the operator takes off its
+        // finalizer itself.
+        let own = self.calls.own();
+        let contents = self.contents();
+        let places: BTreeSet<&String> = contents.namespaces.iter().chain([&self.namespace]).collect();
+        for place in places {
+            for calls in [&self.calls, &own] {
+                let runner = Runner { calls, ..self.runner(&kinds) };
+                match self.let_go_of_jobs_in(Some(place), kind, &runner).await {
+                    Err(error) if error.category() == Category::Forbidden => {}
+                    let_go => {
+                        let_go?;
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn let_go_of_jobs_in(
+        &self,
+        place: Option<&str>,
+        kind: &Kind,
+        runner: &Runner<'_>,
+    ) -> Result<(), ReconcileError> {
         let selector = format!("{RELEASE_LABEL}={}", self.release);
-        match self.calls.list(kind, None, &selector).await {
-            Ok(jobs) => Ok(self.runner(&kinds).let_go_of_all(kind, &jobs).await?),
+        match runner.calls.list(kind, place, &selector).await {
+            Ok(jobs) => Ok(runner.let_go_of_all(kind, &jobs).await?),
             // Who may not list Jobs has made none.
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 403 && !runner.calls.has_account() => Ok(()),
             Err(error) => Err(ReconcileError::Look(error)),
         }
     }
@@ -156,16 +193,24 @@ impl Subject<'_> {
             self.owner.gvk.kind,
             self.owner.name
         );
-        tracing::warn!(namespace = self.namespace, name = self.owner.name, "{message}");
+        tracing::warn!(reason = "HooksSkipped", "{message}");
         self.context.events.about_namespace(&self.namespace, "HooksSkipped", &message).await;
     }
 
-    async fn is_namespace_going(&self) -> Result<bool, ReconcileError> {
+    pub(in crate::reconcile) async fn is_namespace_going(&self) -> Result<bool, ReconcileError> {
         let api: Api<Namespace> = Api::all(self.context.client.clone());
         match self.calls.within(api.get_opt(&self.namespace)).await {
             Ok(namespace) => Ok(namespace.is_none_or(|it| it.metadata.deletion_timestamp.is_some())),
             // Who may not ask finds out when a hook is made.
-            Err(kube::Error::Api(status)) if status.code == 403 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let (namespace, name) = (&self.namespace, &self.owner.name);
+                tracing::info!(
+                    namespace,
+                    name,
+                    "namespaces may not be read, so its hooks are tried also in one that goes"
+                );
+                Ok(false)
+            }
             Err(error) => Err(ReconcileError::Look(error)),
         }
     }

@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::super::{Applied, HeldBy, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
 use super::*;
+use crate::hooks;
 use crate::object::ObjectId;
 
 /// A deployed revision of ours.
@@ -56,6 +57,17 @@ fn merged(secret: &Secret, release: &Release) -> Secret {
         };
     }
     merged
+}
+
+#[test]
+fn a_mark_of_a_hook_that_is_not_there_is_refused() {
+    let mut forged = release();
+    let mark =
+        hooks::Mark { event: hooks::Event::PreInstall, hook: 0, attempt: 0, phase: HookPhase::Running, since: 0 };
+    forged.own.as_mut().unwrap().hooks = vec![mark];
+    let error = decode(&encode(&forged, now()).unwrap()).unwrap_err();
+    assert_eq!(error.category(), Category::RecordUnusable);
+    assert!(error.to_string().contains("hook 0 was begun, and has 0 hooks"), "{error}");
 }
 
 #[test]

@@ -20,6 +20,18 @@ pub struct Seen {
     pub was_asked: bool,
     /// The first that could not be read.
     pub failure: Option<Failure>,
+    pub secrets: Secrets,
+}
+
+/// Secrets that were shown, as JSON. Whoever tells of the render must not quote them.
+#[derive(Default)]
+pub struct Secrets(pub Vec<String>);
+
+/// How many, and never what.
+impl fmt::Debug for Secrets {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "Secrets({})", self.0.len())
+    }
 }
 
 /// What could not be said.
@@ -73,6 +85,11 @@ impl Notebook {
             true => drop(seen.refused.insert(refused.clone())),
             false => seen.more_refused += 1,
         }
+    }
+
+    /// How much a render is shown is limited, so this is too.
+    pub(super) fn note_secret(&self, text: &str) {
+        self.open().secrets.0.push(text.to_owned());
     }
 
     pub(super) fn note_failure(&self, failure: Failure) {

@@ -85,6 +85,17 @@ async fn a_program_that_takes_too_long_is_killed_with_its_children() {
 }
 
 #[tokio::test]
+async fn a_program_that_nobody_watches_any_more_ends_by_itself() {
+    // The limit comes when it runs already.
+    let script = Script::new("while [ \"$(ulimit -t)\" = unlimited ]; do :; done; ulimit -t; ulimit -c");
+    let ended = script.run(short()).await.unwrap();
+    let said = String::from_utf8(ended.stdout).unwrap();
+    let (seconds, core) = said.trim().split_once('\n').unwrap();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    assert_eq!((seconds, core), ((3 * processors).to_string().as_str(), "0"));
+}
+
+#[tokio::test]
 async fn a_program_that_prints_too_much_is_killed_at_the_limit() {
     let script = Script::new("echo $$ > self; while :; do head -c 1000000 /dev/zero; done");
     let limits = Limits { output: 5_000_000, ..Limits::default() };
@@ -137,10 +148,33 @@ async fn the_programs_environment_is_only_what_is_given() {
         "HELM_DATA_HOME",
         "HELM_NO_PLUGINS",
         "GOGC",
+        "GOMEMLIMIT",
         "PWD",
         "SHLVL",
         "_",
     ];
     let names = text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name);
     assert_eq!(names.filter(|name| !expected.contains(name)).collect::<Vec<_>>(), [""; 0]);
+}
+
+#[tokio::test]
+async fn the_program_gets_no_files_of_ours_and_leaves_no_image_of_its_memory() {
+    let _ours = std::fs::File::open("/etc/hosts").unwrap();
+    let script = Script::new("ls -l /proc/self/fd | sed 's/.* -> //'; ulimit -c; ulimit -d");
+    let limits = Limits { memory: 512 * 1024 * 1024, ..Limits::default() };
+    let text = String::from_utf8(script.run(limits).await.unwrap().stdout).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let open: Vec<_> = lines.iter().filter(|line| line.contains(['/', ':'])).collect();
+    let is_given = |line: &str| line.starts_with("pipe:") || line == "/dev/null" || line.starts_with("/proc/");
+    assert!(open.iter().all(|line| is_given(line)), "{open:?}");
+    assert_eq!(lines[lines.len() - 2..], ["0", "524288"]);
+}
+
+#[tokio::test]
+async fn a_program_that_eats_memory_ends_by_itself() {
+    // The limit comes when it runs already, and a child from before would be without.
+    let script = Script::new("while [ \"$(ulimit -d)\" = unlimited ]; do :; done; tail /dev/zero");
+    let limits = Limits { memory: 64 * 1024 * 1024, time: Duration::from_secs(20), ..Limits::default() };
+    let ended = script.run(limits).await.unwrap();
+    assert!(!ended.success && ended.stderr.contains("memory"), "{ended:?}");
 }

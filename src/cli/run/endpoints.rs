@@ -1,0 +1,119 @@
+//! What the operator answers to others: metrics on one port, probes on another.
+//!
+//! The ports are taken before anything else is done: a port that is in use is a mistake in the arguments, and told as one.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use futures::FutureExt;
+use http::StatusCode;
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+use tokio_rustls::TlsAcceptor;
+
+use super::flags;
+use crate::controller::Operator;
+use crate::telemetry::health::Health;
+use crate::telemetry::metrics::scrape;
+use crate::telemetry::metrics::text::CONTENT_TYPE;
+use crate::telemetry::serve::access::Access;
+use crate::telemetry::serve::address::{self, AddressError};
+use crate::telemetry::serve::tls::{self, TlsError};
+use crate::telemetry::serve::{Handler, Page, serve, text};
+
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+}
+
+/// The ports, and whom they will tell about.
+pub struct Endpoints {
+    operator: Arc<OnceLock<Operator>>,
+}
+
+/// Where an address of its own was left empty.
+const METRICS: &str = ":8080";
+
+impl Endpoints {
+    /// Takes the ports and answers from now on, as far as there is something to say.
+    pub async fn open(metrics: &flags::Metrics, health: &flags::Health) -> Result<Self, EndpointError> {
+        let operator = Arc::<OnceLock<Operator>>::default();
+        let address = Some(metrics.metrics_bind_address.as_str()).filter(|it| !it.is_empty()).unwrap_or(METRICS);
+        if let Some(listener) = address::listen(address, "--metrics-bind-address").await? {
+            let secured = metrics
+                .metrics_secure
+                .then(|| tls::acceptor(metrics.metrics_cert_path.as_deref(), metrics.enable_http2));
+            let access = metrics.metrics_require_rbac.then(Access::default);
+            start("metrics", listener, secured.transpose()?, metrics_handler(operator.clone(), access));
+        }
+        let flag = "--health-probe-bind-address";
+        if let Some(listener) = address::listen(&health.health_probe_bind_address, flag).await? {
+            let handler = Health::new(operator.clone(), health.liveness_patience).handler();
+            start("probes", listener, None, handler);
+        }
+        Ok(Endpoints { operator })
+    }
+
+    /// From now on this operator is told about.
+    pub fn show(&self, operator: &Operator) {
+        // A second one would be a mistake of ours, and change nothing.
+        let _ = self.operator.set(operator.clone());
+    }
+}
+
+fn start(what: &str, listener: TcpListener, tls: Option<TlsAcceptor>, handler: Handler) {
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!(address = address.to_string(), secure = tls.is_some(), "serving {what}");
+    }
+    tokio::spawn(serve(listener, tls, handler));
+}
+
+/// For so long a scrape is answered with the last one.
+const SHARED: Duration = Duration::from_secs(1);
+
+/// Scrapes, one at a time, and not on the threads that renew the Lease and answer probes.
+#[derive(Clone)]
+struct Scrapes {
+    operator: Arc<OnceLock<Operator>>,
+    last: Arc<Mutex<Option<(Instant, Page)>>>,
+}
+
+impl Scrapes {
+    async fn page(&self) -> Option<Page> {
+        let mut last = self.last.lock().await;
+        if let Some((_, page)) = last.as_ref().filter(|(at, _)| at.elapsed() < SHARED) {
+            return Some(page.clone());
+        }
+        let operator = self.operator.clone();
+        let page = tokio::task::spawn_blocking(move || Page::new(scrape::scrape(operator.get()))).await.ok()?;
+        *last = Some((Instant::now(), page.clone()));
+        Some(page)
+    }
+}
+
+fn metrics_handler(operator: Arc<OnceLock<Operator>>, access: Option<Access>) -> Handler {
+    let access = access.map(Arc::new);
+    let scrapes = Scrapes { operator, last: Arc::default() };
+    Arc::new(move |question| {
+        let (scrapes, access) = (scrapes.clone(), access.clone());
+        async move {
+            if question.uri().path() != "/metrics" {
+                return text(StatusCode::NOT_FOUND, "404 page not found\n");
+            }
+            let client = scrapes.operator.get().map(|operator| operator.client.clone());
+            if let Some(access) = &access
+                && let Some(refusal) = access.refusal(&question, client).await
+            {
+                return refusal;
+            }
+            match scrapes.page().await {
+                Some(page) => page.answer(&question, CONTENT_TYPE),
+                None => text(StatusCode::INTERNAL_SERVER_ERROR, "the metrics could not be written\n"),
+            }
+        }
+        .boxed()
+    })
+}

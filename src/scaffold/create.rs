@@ -1,0 +1,286 @@
+//! One more API of a project: its chart, its watch, its CRD, a sample, and the roles.
+//!
+//! A kind that is there in another version gets one more. Both are served, one is stored, and one watch is enough: the API server
+//! shows every object in every version.
+
+use std::path::Path;
+
+use super::api::{self, Api};
+use super::draft::Draft;
+use super::entries;
+use super::error::ScaffoldError;
+use super::generated::{self, Options};
+use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
+use super::naming;
+use super::project::{Origin, Project, Resource};
+use super::sample;
+use super::source::fetching::Fetching;
+use super::source::{self, Ready, Source, Wanted};
+use crate::chart::Chart;
+use crate::discovery::Capabilities;
+use crate::manifest;
+use crate::reach::trial::SOME_NAMESPACE;
+use crate::render::{Helm, RenderError, Request, complaint};
+use crate::values::{Overrides, Values};
+
+/// An API that a person asks for.
+#[derive(Clone, Debug)]
+pub struct NewApi {
+    /// Without the domain.
+    pub group: String,
+    pub version: String,
+    /// None is called like the chart.
+    pub kind: Option<String>,
+    pub plural: Option<String>,
+    pub is_namespaced: bool,
+    /// None is a starter chart, or the one that the kind has.
+    pub chart: Option<Wanted>,
+    pub options: Options,
+    /// Whether a chart that is there may be replaced.
+    pub is_forced: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Created {
+    pub api: Api,
+    /// Name and version of the chart.
+    pub chart: (String, String),
+    pub is_new_version: bool,
+    /// The paths of the definition and of the sample.
+    pub definition: String,
+    pub sample: String,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// The project that a draft is of.
+pub fn project(draft: &Draft) -> Result<Project, ScaffoldError> {
+    let text = draft.read(layout::PROJECT)?;
+    Project::parse(&text.ok_or_else(|| ScaffoldError::NoProject(draft.root().to_owned()))?)
+}
+
+/// The chart of a kind that is there, as watches.yaml says.
+fn chart_of(draft: &Draft, api: &Api) -> Result<Chart, ScaffoldError> {
+    let entries = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
+    let entry = entries.iter().find(|entry| entry.is_of(&api.group, &api.kind));
+    let entry = entry.ok_or_else(|| ScaffoldError::NotWatched { kind: api.kind.clone(), group: api.group.clone() })?;
+    Ok(Chart::load(&draft.root().join(&entry.chart))?)
+}
+
+pub fn is_same_kind(one: &Api, other: &Api) -> bool {
+    one.group == other.group && one.kind == other.kind
+}
+
+/// Puts an API into a draft.
+pub async fn create(
+    draft: &mut Draft,
+    wanted: &NewApi,
+    fetching: &Fetching<'_>,
+    tell: &dyn Fn(&str),
+) -> Result<Created, ScaffoldError> {
+    let project = project(draft)?;
+    let group = project.full_group(&wanted.group);
+    // What is wrong with the names is told before anything is fetched.
+    if let Some(kind) = &wanted.kind {
+        Api::new(&group, &wanted.version, kind, wanted.is_namespaced)?;
+    } else {
+        Api::new(&group, &wanted.version, "Kind", wanted.is_namespaced)?;
+    }
+    if wanted.plural.as_ref().is_some_and(|plural| !api::is_label(plural)) {
+        return Err(ScaffoldError::Plural(wanted.plural.clone().unwrap_or_default()));
+    }
+    let resources = project.resources()?;
+    if let Some(kind) = &wanted.kind {
+        let same = |resource: &&Resource| resource.api.group == group && resource.api.kind == *kind;
+        let versions: Vec<&Resource> = resources.iter().filter(same).collect();
+        if let Some(present) = versions.first() {
+            return add_version(draft, wanted, project.clone(), present, &versions);
+        }
+    }
+    add_kind(draft, wanted, project, &resources, fetching, tell).await
+}
+
+async fn add_kind(
+    draft: &mut Draft,
+    wanted: &NewApi,
+    mut project: Project,
+    resources: &[Resource],
+    fetching: &Fetching<'_>,
+    tell: &dyn Fn(&str),
+) -> Result<Created, ScaffoldError> {
+    let source = match (&wanted.chart, &wanted.kind) {
+        (Some(chart), _) => chart.clone(),
+        (None, Some(kind)) => Wanted { source: Source::Starter(naming::chart_of_kind(kind)), version: None },
+        (None, None) => return Err(ScaffoldError::NeitherKindNorChart),
+    };
+    let Ready { chart, files } = source::obtain(&source, fetching, tell).await?;
+    let api = named(wanted, &project, &chart)?;
+    if let Some(taken) = resources.iter().find(|resource| resource.api.singular == api.singular) {
+        return Err(match is_same_kind(&taken.api, &api) {
+            true if taken.api.version == api.version => ScaffoldError::Exists(api.to_string()),
+            true => ScaffoldError::ChartOfVersion(api.kind),
+            false => ScaffoldError::KindTaken { kind: taken.api.kind.clone(), group: taken.api.group.clone() },
+        });
+    }
+    tell(&format!("rendering {} {}", chart.name, chart.version));
+    let mut notes: Vec<String> = render(&chart, fetching.helm).await?.into_iter().collect();
+
+    let place = format!("{}/{}", layout::CHARTS, chart.name);
+    put_chart(draft, &place, files, wanted.is_forced)?;
+    let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
+    let missing = ScaffoldError::NoMarker { file: layout::WATCHES.into(), marker: "+kubebuilder:scaffold:watch" };
+    draft.edit(layout::WATCHES, entries::add(&watches, &api, &place).ok_or(missing)?);
+
+    let file = layout::definition(&api);
+    let path = format!("config/crd/{file}");
+    let definition = generated::definition(&api, &chart, wanted.options).map_err(wrong(&path))?;
+    draft.make(path.as_str(), definition.text);
+    notes.extend(definition.notes);
+    draft.enter(&DEFINITIONS, &file)?;
+    let sample = put_sample(draft, &wanted.group, &api, &chart, &format!("{}-sample", api.singular))?;
+    for (role, text) in generated::kind_roles(project.name(), &api) {
+        let file = layout::kind_role(&api, role);
+        draft.make(format!("config/rbac/{file}"), text);
+        draft.enter(&KIND_ROLES, &file)?;
+    }
+
+    project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
+    let (name, version, digest) = (chart.name.clone(), chart.version.clone(), chart.digest.clone());
+    project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
+    draft.edit(layout::PROJECT, project.text()?);
+    tell("finding out which rights it needs");
+    notes.extend(renew_role(draft, project.name(), fetching.helm).await?);
+    Ok(Created { api, chart: (name, version), is_new_version: false, definition: path, sample, notes })
+}
+
+/// The chart, the watch and the roles stay as they are.
+fn add_version(
+    draft: &mut Draft,
+    wanted: &NewApi,
+    mut project: Project,
+    present: &Resource,
+    versions: &[&Resource],
+) -> Result<Created, ScaffoldError> {
+    let api = Api { version: wanted.version.clone(), ..present.api.clone() };
+    if versions.iter().any(|resource| resource.api.version == api.version) {
+        return Err(ScaffoldError::Exists(api.to_string()));
+    }
+    if wanted.chart.is_some() {
+        return Err(ScaffoldError::ChartOfVersion(api.kind));
+    }
+    if wanted.is_namespaced != api.is_namespaced {
+        let word = |is_namespaced| if is_namespaced { "namespaced" } else { "cluster-scoped" };
+        let (present, wanted) = (word(api.is_namespaced), word(wanted.is_namespaced));
+        return Err(ScaffoldError::Scope { kind: api.kind, present, wanted });
+    }
+    let chart = chart_of(draft, &present.api)?;
+    let path = format!("config/crd/{}", layout::definition(&api));
+    let definition = match draft.read(&path)? {
+        Some(definition) => generated::with_version(&definition, &api, &chart, wanted.options),
+        None => generated::definition(&api, &chart, wanted.options),
+    };
+    let definition = definition.map_err(wrong(&path))?;
+    draft.edit(&path, definition.text);
+    draft.enter(&DEFINITIONS, &layout::definition(&api))?;
+    // Under another name than the first version's: both may be applied together.
+    let name = format!("{}-{}-sample", api.singular, api.version);
+    let sample = put_sample(draft, &wanted.group, &api, &chart, &name)?;
+    project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
+    draft.edit(layout::PROJECT, project.text()?);
+    let chart = (chart.name.clone(), chart.version.clone());
+    Ok(Created { api, chart, is_new_version: true, definition: path, sample, notes: definition.notes })
+}
+
+/// The API's names, now that the chart is known.
+fn named(wanted: &NewApi, project: &Project, chart: &Chart) -> Result<Api, ScaffoldError> {
+    let group = project.full_group(&wanted.group);
+    let mut api = match &wanted.kind {
+        Some(kind) => Api::new(&group, &wanted.version, kind, wanted.is_namespaced)?,
+        None => {
+            let kind = naming::kind_of_chart(&chart.name);
+            let wrong = |error| ScaffoldError::KindOfChart { chart: chart.name.clone(), error };
+            Api::new(&group, &wanted.version, &kind, wanted.is_namespaced).map_err(wrong)?
+        }
+    };
+    if let Some(plural) = &wanted.plural {
+        api.plural = plural.clone();
+    }
+    Ok(api)
+}
+
+/// The files of a chart. One that is there with other files in it is somebody's own.
+fn put_chart(
+    draft: &mut Draft,
+    place: &str,
+    files: Vec<(std::path::PathBuf, Vec<u8>)>,
+    is_forced: bool,
+) -> Result<(), ScaffoldError> {
+    let dir = draft.root().join(place);
+    let present = if dir.join("Chart.yaml").is_file() { crate::chart::files::list(&dir)? } else { vec![] };
+    let is_wanted = |path: &Path| files.iter().any(|(wanted, _)| wanted == path);
+    let others: Vec<_> = present.into_iter().map(|found| found.path).filter(|path| !is_wanted(path)).collect();
+    if !others.is_empty() && !is_forced {
+        return Err(ScaffoldError::Changed(others.iter().map(|path| Path::new(place).join(path)).collect()));
+    }
+    for path in others {
+        draft.remove(Path::new(place).join(path));
+    }
+    for (path, content) in files {
+        draft.make(Path::new(place).join(path), content);
+    }
+    Ok(())
+}
+
+/// Returns its path.
+fn put_sample(draft: &mut Draft, group: &str, api: &Api, chart: &Chart, name: &str) -> Result<String, ScaffoldError> {
+    let file = layout::sample(group, api);
+    let path = format!("config/samples/{file}");
+    let values = std::fs::read_to_string(chart.dir.join("values.yaml")).unwrap_or_default();
+    draft.make(path.as_str(), sample::sample(api, name, &values));
+    draft.enter(&SAMPLES, &file)?;
+    Ok(path)
+}
+
+/// config/rbac/role.yaml follows from all APIs. Returns what a person should know.
+pub async fn renew_role(draft: &mut Draft, project: &str, helm: &Helm) -> Result<Vec<String>, ScaffoldError> {
+    let earlier = generated::role(draft.root(), project, Some(helm)).await.map_err(wrong(layout::ROLE))?;
+    let stage = draft.staged()?;
+    let role = generated::role(stage.path(), project, Some(helm)).await.map_err(wrong(layout::ROLE))?;
+    draft.renew(layout::ROLE, earlier.text, role.text);
+    Ok(role.notes)
+}
+
+fn wrong(path: &str) -> impl FnOnce(String) -> ScaffoldError {
+    let file = path.into();
+    move |reason| ScaffoldError::Generated { file, reason }
+}
+
+/// Renders with the default values. A chart that is wrong whatever the values is refused; one that only wants values is told about.
+async fn render(chart: &Chart, helm: &Helm) -> Result<Option<String>, ScaffoldError> {
+    let refused = |reason: String| ScaffoldError::Render { chart: chart.name.clone(), reason };
+    let values = Values::new(None, &Overrides::default()).map_err(|error| refused(error.to_string()))?;
+    let request = Request {
+        chart,
+        release: "release-name",
+        namespace: SOME_NAMESPACE,
+        values: &values,
+        capabilities: &Capabilities::default(),
+        is_upgrade: false,
+        revision: 1,
+        is_patient: false,
+    };
+    match helm.template(&request).await {
+        Ok(text) => match manifest::read(&text) {
+            Ok(_) => Ok(None),
+            Err(error) => Err(ScaffoldError::not_objects(&chart.name, &error)),
+        },
+        Err(RenderError::Refused(reason)) if reason.contains(complaint::NOT_YAML) => Err(refused(reason)),
+        Err(RenderError::Refused(reason) | RenderError::Schema(reason)) => Ok(Some(format!(
+            "the chart {} does not render with its default values: {reason}; fine if the spec must set them: put them into the sample",
+            chart.name
+        ))),
+        Err(RenderError::Chart(reason)) => Err(refused(reason)),
+        Err(error) => Err(ScaffoldError::Helm(error)),
+    }
+}

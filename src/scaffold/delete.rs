@@ -1,0 +1,136 @@
+//! One API less: what [`super::create`] made, as far as nothing else needs it.
+//!
+//! The definition, the sample and the roles of a kind are the API and go with it. A chart goes if no other kind uses it and if it is as
+//! it was when it was fetched; otherwise somebody's work is in it.
+
+use std::path::Path;
+
+use super::api::Api;
+use super::create::{is_same_kind, project, renew_role};
+use super::draft::Draft;
+use super::entries;
+use super::error::ScaffoldError;
+use super::generated;
+use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
+use super::project::{Project, Resource};
+use crate::chart::{Chart, files};
+use crate::render::Helm;
+
+/// An API by its names. The group is without the domain.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Deleted {
+    pub api: Api,
+    /// Other versions of the kind that stay.
+    pub others: Vec<String>,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// Takes an API out of a draft.
+pub async fn delete(draft: &mut Draft, named: &Named, helm: &Helm) -> Result<Deleted, ScaffoldError> {
+    let mut project = project(draft)?;
+    let resources = project.resources()?;
+    let group = project.full_group(&named.group);
+    let wanted = Api::new(&group, &named.version, &named.kind, true)?;
+    let is_meant = |one: &&Resource| is_same_kind(&one.api, &wanted) && one.api.version == wanted.version;
+    let Some(resource) = resources.iter().find(is_meant) else {
+        let present: Vec<String> = resources.iter().map(|resource| resource.api.to_string()).collect();
+        let present = if present.is_empty() { "none".to_owned() } else { present.join("; ") };
+        return Err(ScaffoldError::Unknown { missing: wanted.to_string(), present });
+    };
+    let rest: Vec<Resource> = resources.iter().filter(|one| *one != resource).cloned().collect();
+    let of_kind: Vec<&Resource> = rest.iter().filter(|one| is_same_kind(&one.api, &resource.api)).collect();
+    let others = of_kind.iter().map(|one| one.api.version.clone()).collect();
+
+    remove_listed(draft, &SAMPLES, "config/samples", &layout::sample(&resource.group, &resource.api))?;
+    let mut notes = vec![];
+    match of_kind.first() {
+        Some(other) => notes.extend(remove_version(draft, &resource.api, &other.api)?),
+        None => notes.extend(remove_kind(draft, &mut project, &resource.api)?),
+    }
+    project.remove(resource);
+    draft.edit(layout::PROJECT, project.text()?);
+    if of_kind.is_empty() {
+        notes.extend(renew_role(draft, project.name(), helm).await?);
+    }
+    Ok(Deleted { api: resource.api.clone(), others, notes })
+}
+
+fn remove_listed(draft: &mut Draft, register: &layout::Register, dir: &str, file: &str) -> Result<(), ScaffoldError> {
+    draft.remove(format!("{dir}/{file}"));
+    draft.leave(register, file)
+}
+
+/// The kind goes on in another version, which the watch may have to name.
+fn remove_version(draft: &mut Draft, api: &Api, other: &Api) -> Result<Vec<String>, ScaffoldError> {
+    let mut notes = vec![];
+    let path = format!("config/crd/{}", layout::definition(api));
+    if let Some(definition) = draft.read(&path)? {
+        let wrong = |reason| ScaffoldError::Generated { file: path.clone().into(), reason };
+        // The kind has another version, but perhaps not in this file: then a person has changed it, and it goes.
+        match generated::without_version(&definition, &api.version).map_err(wrong)? {
+            Some(rest) => {
+                draft.edit(&path, rest.text);
+                notes = rest.notes;
+            }
+            None => draft.remove(&path),
+        }
+    }
+    let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
+    let is_watched =
+        entries::read(&watches).iter().any(|one| one.is_of(&api.group, &api.kind) && one.version == api.version);
+    if is_watched {
+        let changed = entries::with_version(&watches, api, &other.version);
+        draft.edit(layout::WATCHES, changed.ok_or_else(|| ScaffoldError::Entry(api.to_string()))?);
+    }
+    Ok(notes)
+}
+
+/// Returns what a person should know.
+fn remove_kind(draft: &mut Draft, project: &mut Project, api: &Api) -> Result<Vec<String>, ScaffoldError> {
+    let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
+    let entry = entries::read(&watches).into_iter().find(|one| one.is_of(&api.group, &api.kind));
+    if let Some(entry) = &entry {
+        let watched = Api { version: entry.version.clone(), ..api.clone() };
+        let less = entries::remove(&watches, &watched);
+        draft.edit(layout::WATCHES, less.ok_or_else(|| ScaffoldError::Entry(api.to_string()))?);
+    }
+    remove_listed(draft, &DEFINITIONS, "config/crd", &layout::definition(api))?;
+    for role in generated::ROLES {
+        remove_listed(draft, &KIND_ROLES, "config/rbac", &layout::kind_role(api, role))?;
+    }
+    let chart = entry.map(|entry| entry.chart).unwrap_or_default();
+    match chart.strip_prefix(&format!("{}/", layout::CHARTS)) {
+        Some(name) => remove_chart(draft, project, name),
+        None => Ok(vec![]),
+    }
+}
+
+fn remove_chart(draft: &mut Draft, project: &mut Project, name: &str) -> Result<Vec<String>, ScaffoldError> {
+    let place = Path::new(layout::CHARTS).join(name);
+    let watches = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
+    if watches.iter().any(|entry| Path::new(&entry.chart) == place) {
+        return Ok(vec![]);
+    }
+    let dir = draft.root().join(&place);
+    let chart = Chart::load(&dir)?;
+    if project.origin(&chart.name).is_none_or(|origin| origin.digest != chart.digest) {
+        return Ok(vec![format!(
+            "{} was changed since it was fetched, and is left; remove it by hand",
+            place.display()
+        )]);
+    }
+    for found in files::list(&dir)? {
+        draft.remove(place.join(found.path));
+    }
+    project.forget_origin(&chart.name);
+    Ok(vec![])
+}

@@ -1,0 +1,62 @@
+//! A new project: everything but APIs.
+//!
+//! In a project that is there already, files that went are made again. What somebody has changed is kept, unless forced; lists of APIs are
+//! kept in any case.
+
+use super::draft::Draft;
+use super::error::ScaffoldError;
+use super::generated;
+use super::layout;
+use super::naming;
+use super::project::Project;
+
+/// What a project is to be. What is not said is as it is, or by default.
+#[derive(Clone, Debug, Default)]
+pub struct NewProject {
+    pub name: Option<String>,
+    pub domain: Option<String>,
+}
+
+const DOMAIN: &str = "my.domain";
+
+/// Whether the project was there before.
+pub async fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Result<bool, ScaffoldError> {
+    if let Some(text) = draft.read(layout::PROJECT)? {
+        let project = Project::parse(&text)?;
+        check_same(&project, wanted)?;
+        restore(draft, &project, is_forced)?;
+        return Ok(true);
+    }
+    let name = wanted.name.clone().unwrap_or_else(|| naming::project_of_directory(draft.root()));
+    let domain = wanted.domain.as_deref().unwrap_or(DOMAIN);
+    naming::check_project(&name)?;
+    naming::check_domain(domain)?;
+    let project = Project::new(&name, domain);
+    for (path, text) in layout::files(&project) {
+        draft.make(path, text);
+    }
+    let wrong = |reason| ScaffoldError::Generated { file: layout::ROLE.into(), reason };
+    draft.make(layout::ROLE, generated::role(draft.root(), &name, None).await.map_err(wrong)?.text);
+    draft.make(layout::PROJECT, project.text()?);
+    Ok(false)
+}
+
+fn check_same(project: &Project, wanted: &NewProject) -> Result<(), ScaffoldError> {
+    let fields = [("the name", project.name(), &wanted.name), ("the domain", project.domain(), &wanted.domain)];
+    for (field, present, wanted) in fields {
+        if let Some(wanted) = wanted.as_ref().filter(|wanted| *wanted != present) {
+            return Err(ScaffoldError::OtherProject { field, present: present.to_owned(), wanted: wanted.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn restore(draft: &mut Draft, project: &Project, is_forced: bool) -> Result<(), ScaffoldError> {
+    for (path, text) in layout::files(project) {
+        let is_there = draft.read(path)?.is_some();
+        if !is_there || (is_forced && !layout::grows(path)) {
+            draft.make(path, text);
+        }
+    }
+    Ok(())
+}

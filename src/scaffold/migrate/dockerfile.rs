@@ -1,0 +1,155 @@
+//! The Dockerfile of a project: another base image.
+//!
+//! Pure. Only the name of the image is replaced; flags, the name of the stage and every other line stay.
+
+use super::Edited;
+
+/// What a person may have added that needs more than the base image has. It has a program and helm, and no shell.
+const NEEDS_A_SHELL: &str = "RUN";
+const STARTS: [&str; 2] = ["ENTRYPOINT", "CMD"];
+
+/// `file` is for the notes.
+pub fn edit(file: &str, text: &str, image: &str) -> Edited {
+    let mut edited = Edited::default();
+    let (mut stages, mut bases): (Vec<String>, Vec<String>) = (vec![], vec![]);
+    let mut defaults: Vec<(String, String)> = vec![];
+    let mut is_ours = false;
+    for line in text.split_inclusive('\n') {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let instruction = words.first().map(|word| word.to_ascii_uppercase()).unwrap_or_default();
+        let mut line = line.to_owned();
+        match instruction.as_str() {
+            "FROM" => {
+                let (base, stage) = stage(&words);
+                is_ours = is_helm_operator(base) && !stages.iter().any(|known| known == base);
+                if is_ours {
+                    edited.why.push(format!("{image} takes the place of {base}"));
+                    line = line.replacen(base, image, 1);
+                }
+                bases.push(base.to_owned());
+                stages.extend(stage.map(str::to_owned));
+            }
+            // A default for `FROM ${…}`.
+            "ARG" if bases.is_empty() => {
+                let argument = words.get(1).and_then(|argument| argument.split_once('=')).unwrap_or_default();
+                let (name, base) = (argument.0, argument.1.trim_matches('"'));
+                if is_helm_operator(base) {
+                    edited.why.push(format!("{image} takes the place of {base}"));
+                    line = line.replacen(base, image, 1);
+                }
+                defaults.push((name.to_owned(), base.to_owned()));
+            }
+            NEEDS_A_SHELL if is_ours => edited.notes.push(format!(
+                "{file} runs a command (`{}`), and the new base image has no shell; do it in a stage of its own, and COPY what comes of it",
+                words.join(" ")
+            )),
+            _ if is_ours && STARTS.contains(&instruction.as_str()) => edited.notes.push(format!(
+                "{file} starts something itself (`{}`); the new base image starts /usr/local/bin/chartwright run",
+                words.join(" ")
+            )),
+            _ => {}
+        }
+        edited.text.push_str(&line);
+    }
+    let meant = |base: &str| {
+        let name = base.trim_start_matches(['$', '{']).trim_end_matches('}');
+        let default = defaults.iter().find(|(known, _)| base.starts_with('$') && known == name);
+        default.map_or_else(|| base.to_owned(), |(_, value)| value.clone())
+    };
+    if edited.why.is_empty() && !bases.iter().any(|base| is_settled(&meant(base), image)) {
+        let bases = if bases.is_empty() { "nothing".to_owned() } else { bases.join(", ") };
+        edited.notes.push(format!(
+            "{file} builds on {bases}, not on helm-operator, and is left as it is; let it build on {image}"
+        ));
+    }
+    edited
+}
+
+/// The image and the name of `FROM [--flag] image [AS name]`.
+fn stage<'a>(words: &[&'a str]) -> (&'a str, Option<&'a str>) {
+    let mut words = words.iter().skip(1).skip_while(|word| word.starts_with("--"));
+    let base = words.next().copied().unwrap_or_default();
+    (base, words.nth(1).copied())
+}
+
+/// operator-sdk's image, from wherever: `quay.io/operator-framework/helm-operator:v1.42.0@sha256:…`, or Red Hat's `ose-helm-rhel9-operator`.
+fn is_helm_operator(image: &str) -> bool {
+    let name = name_of(image);
+    name.ends_with("helm-operator") || (name.starts_with("ose-helm-") && name.ends_with("-operator"))
+}
+
+/// Without registry, tag and digest.
+fn name_of(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or_default();
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split(':').next().unwrap_or_default()
+}
+
+/// Whether a base is what it shall be, perhaps in another version or from another place.
+fn is_settled(base: &str, image: &str) -> bool {
+    base == image || name_of(base) == "chartwright"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edited(text: &str) -> Edited {
+        edit("Dockerfile", text, "chartwright:1.2.3")
+    }
+
+    #[test]
+    fn only_the_image_is_replaced() {
+        for (from, to) in [
+            ("FROM quay.io/operator-framework/helm-operator:v1.0.0\n", "FROM chartwright:1.2.3\n"),
+            ("from quay.io/operator-framework/helm-operator\r\n", "from chartwright:1.2.3\r\n"),
+            (
+                "FROM --platform=$TARGETPLATFORM  mirror:5000/x/helm-operator:v1@sha256:ab AS final\n",
+                "FROM --platform=$TARGETPLATFORM  chartwright:1.2.3 AS final\n",
+            ),
+            ("FROM registry.redhat.io/openshift4/ose-helm-rhel9-operator:v4.18", "FROM chartwright:1.2.3"),
+            (
+                "ARG BASE=\"quay.io/operator-framework/helm-operator:v1\"\nFROM ${BASE}\n",
+                "ARG BASE=\"chartwright:1.2.3\"\nFROM ${BASE}\n",
+            ),
+        ] {
+            let around =
+                |line: &str| format!("# Ours.\n{line}\nENV HOME=/opt/helm\nCOPY helm-charts  ${{HOME}}/helm-charts\n");
+            let edited = edited(&around(from));
+            assert_eq!(edited.text, around(to));
+            assert_eq!((edited.why.len(), edited.notes.len()), (1, 0), "{from}");
+        }
+    }
+
+    #[test]
+    fn what_builds_on_something_else_is_left_and_named() {
+        let text = "FROM golang:1.26 AS helm-operator\nRUN go build\nFROM helm-operator\nCMD [\"/manager\"]\n";
+        let edited = edited(text);
+        assert_eq!((edited.text.as_str(), edited.why.len()), (text, 0));
+        let variable = super::edit("Dockerfile", "ARG B=ours:1\nFROM ${B}\n", "chartwright:1.2.3");
+        assert!(variable.notes[0].starts_with("Dockerfile builds on ${B}, not on helm-operator"), "{variable:?}");
+        assert!(
+            edited.notes[0].starts_with("Dockerfile builds on golang:1.26, helm-operator, not on helm-operator"),
+            "{edited:?}"
+        );
+    }
+
+    #[test]
+    fn what_needs_more_than_the_new_image_has_is_told() {
+        let edited =
+            edited("FROM a AS tools\nRUN ok\nFROM x/helm-operator:v1\nRUN microdnf install jq\nENTRYPOINT [\"/x\"]\n");
+        assert_eq!(edited.notes.len(), 2, "{edited:?}");
+        assert!(
+            edited.notes[0].contains("`RUN microdnf install jq`")
+                && edited.notes[1].contains("/usr/local/bin/chartwright run")
+        );
+    }
+
+    #[test]
+    fn a_second_time_nothing_is_left_to_do() {
+        for text in ["FROM chartwright:1.2.3\n", "FROM registry/chartwright:0.9\n", "ARG B=chartwright:1\nFROM ${B}\n"]
+        {
+            assert_eq!(edited(text), Edited { text: text.into(), ..Edited::default() });
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! A sample of a custom resource: the chart's values as they are, with every comment.
+//!
+//! The text of values.yaml is moved to the right, below `spec:`. It must mean the same there; where it would not, the values are written
+//! anew, without comments.
+
+use serde_json::Value;
+
+use super::api::Api;
+use super::yaml_text::text;
+use crate::yaml;
+
+/// The text of a custom resource of this name whose spec is these values.
+pub fn sample(api: &Api, name: &str, values_yaml: &str) -> String {
+    let head = format!("apiVersion: {}\nkind: {}\nmetadata:\n  name: {name}\n", api.api_version(), api.kind);
+    let values = yaml::parse(values_yaml).unwrap_or_default();
+    let moved = format!("{head}{}", indented(values_yaml, &values));
+    let is_same =
+        |value: &Value| value["spec"] == values || (values.is_null() && value["spec"] == serde_json::json!({}));
+    match yaml::parse(&moved) {
+        Ok(resource) if is_same(&resource) => moved,
+        _ => format!("{head}{}", written_anew(&values)),
+    }
+}
+
+fn indented(text: &str, values: &Value) -> String {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
+    let mut is_begun = false;
+    let mut lines = vec![];
+    for line in text.lines() {
+        // Marks around a document have no place inside of another.
+        if !is_begun && (line.starts_with('%') || line.trim_end() == "---") {
+            continue;
+        }
+        is_begun |= !line.trim().is_empty() && !line.starts_with('#');
+        if line.trim_end() == "..." {
+            break;
+        }
+        lines.push(if line.is_empty() { String::new() } else { format!("  {line}") });
+    }
+    while lines.first().is_some_and(String::is_empty) {
+        lines.remove(0);
+    }
+    let is_empty = values.is_null() || values.as_object().is_some_and(serde_json::Map::is_empty);
+    let spec = if is_empty { "spec: {}\n" } else { "spec:\n" };
+    let only_comments =
+        lines.iter().filter(|line| !is_empty || line.trim().is_empty() || line.trim_start().starts_with('#'));
+    let body: String = only_comments.map(|line| format!("{line}\n")).collect();
+    format!("{spec}{body}")
+}
+
+fn written_anew(values: &Value) -> String {
+    let empty = || "spec: {}\n".to_owned();
+    match values.as_object().filter(|map| !map.is_empty()) {
+        Some(_) => {
+            serde_yaml::to_value(serde_json::json!({"spec": values})).map_or_else(|_| empty(), |spec| text(&spec))
+        }
+        None => empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn of(values: &str) -> (String, Value) {
+        let api = Api::new("charts.example.com", "v1", "App", true).unwrap();
+        let text = sample(&api, "app-sample", values);
+        let parsed = yaml::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!((&parsed["kind"], &parsed["metadata"]["name"]), (&json!("App"), &json!("app-sample")));
+        (text, parsed["spec"].clone())
+    }
+
+    #[test]
+    fn the_values_keep_their_comments() {
+        let (text, spec) = of(
+            "# One.\na: 1 # beside\n\n# Two.\nb:\n  # Three.\n  c: |\n    text\n\n      # no comment\n    end\n# Last.\n",
+        );
+        assert!(
+            text.starts_with("apiVersion: charts.example.com/v1\nkind: App\nmetadata:\n  name: app-sample\nspec:\n"),
+            "{text}"
+        );
+        for comment in ["  # One.\n", "a: 1 # beside\n\n", "    # Three.\n", "  # Last.\n"] {
+            assert!(text.contains(comment), "{comment}: {text}");
+        }
+        assert_eq!(spec, json!({"a": 1, "b": {"c": "text\n\n  # no comment\nend\n"}}));
+    }
+
+    #[test]
+    fn odd_files_mean_the_same() {
+        for values in [
+            "---\na: 1\n",
+            "# c\n---\n# d\na: 1\n...\n",
+            "\u{feff}a: 1\r\nb: |\r\n  x\r\n  y\r\n",
+            "a: |2\n    x\n   y\nb: >-\n  folded\n  text\n\n  more\n",
+            "a: |+\n  keep\n\n\n",
+            "a: \"two\n  lines\"\nb: plain\n  goes on\n",
+            "a: &x {b: 1}\nc: *x\nd:\n  <<: *x\n  e: 2\n",
+            "{a: 1, b: [1, 2]}\n",
+            "a:\n- 1\n- b: 2\n  c: |\n    x\n",
+            "a: [\n1,\n2\n]\n",
+            "a: 'it''s'\nb: 0644\nc: yes\nd: 12345678901234567890\n",
+            "--- {a: 1}\n",
+            "a: 1\n# end without newline",
+            "\n\n\na: 1",
+            "a: |\n  one\n   \n  two\n",
+        ] {
+            assert_eq!(of(values).1, yaml::parse(values).unwrap(), "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_without_values_is_an_empty_spec() {
+        for values in ["", "\n", "{}\n", "---\n", "~", "null\n"] {
+            assert_eq!(of(values).1, json!({}), "{values:?}");
+        }
+        let (text, spec) = of("# Nothing yet.\n\n# replicas: 1\n");
+        assert_eq!(spec, json!({}));
+        assert!(text.ends_with("spec: {}\n  # Nothing yet.\n\n  # replicas: 1\n"), "{text}");
+    }
+
+    fn values() -> impl Strategy<Value = Value> {
+        let texts = prop_oneof!["[a-z]{0,6}", "[ -~\n]{0,20}", Just("yes".to_owned()), Just("# no".to_owned())];
+        let leaf = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(Into::into),
+            any::<i32>().prop_map(Into::into),
+            texts.prop_map(Into::into)
+        ];
+        let inner = leaf.prop_recursive(3, 20, 4, |inner| {
+            let map = prop::collection::btree_map("[a-z]{1,4}", inner.clone(), 0..4);
+            prop_oneof![
+                prop::collection::vec(inner, 0..3).prop_map(Into::into),
+                map.prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        });
+        prop::collection::btree_map("[a-z]{1,4}", inner, 0..5).prop_map(|map| Value::Object(map.into_iter().collect()))
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_values_are_the_spec_is_the_same(values in values()) {
+            let text = serde_yaml::to_string(&values).unwrap();
+            prop_assert_eq!(of(&text).1, yaml::parse(&text).unwrap());
+        }
+    }
+}

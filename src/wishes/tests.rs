@@ -1,0 +1,249 @@
+use super::*;
+
+/// A watch that differs from the defaults in everything.
+fn watch() -> Watch {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("Chart.yaml"), "apiVersion: v2\nname: a\nversion: 1.0.0\n").unwrap();
+    Watch {
+        gvk: kube::core::GroupVersionKind::gvk("g.io", "v1", "A"),
+        chart: crate::chart::Chart::load(dir.path()).unwrap(),
+        watch_dependents: true,
+        overrides: crate::values::Overrides::default(),
+        values_from: vec![],
+        values_from_annotation: None,
+        selector: None,
+        reconcile_period: None,
+        lookup: Default::default(),
+        allow: None,
+        service_account: None,
+        max_concurrent: None,
+        release_namespace: None,
+        release_name: crate::release::NameTemplate::default(),
+        prune: crate::watches::Prune::Safe,
+        crds: crate::watches::Crds::Create,
+        allow_empty: false,
+        ignore: vec![],
+        max_history: 4,
+        on_failure: OnFailure::Rollback,
+        retries: 7,
+        progress_deadline: Some(Duration::from_secs(540)),
+        hook_timeout: Some(Duration::from_secs(11)),
+    }
+}
+
+fn wishes(annotations: &[(&'static str, &'static str)]) -> Wishes {
+    let annotations: BTreeMap<&str, &str> = annotations.iter().copied().collect();
+    Wishes::of(|key| annotations.get(key).copied(), &watch())
+}
+
+/// The one problem of one annotation.
+fn problem(key: &'static str, value: &'static str) -> String {
+    let mut wishes = wishes(&[(key, value)]);
+    assert_eq!(wishes.problems.len(), 1, "{key}: {value}: {:?}", wishes.problems);
+    wishes.problems.remove(0)
+}
+
+#[test]
+fn without_annotations_the_watch_decides() {
+    let expected = Wishes {
+        max_history: 4,
+        on_failure: OnFailure::Rollback,
+        retries: 7,
+        progress_deadline: Some(Duration::from_secs(540)),
+        rollback_to: RollbackTo::Unset,
+        adopt: false,
+        render_anew: false,
+        replace: false,
+        replace_going_back: false,
+        pause: Pause::None,
+        period: None,
+        requested_at: None,
+        descriptions: Descriptions::default(),
+        uninstall_wait: false,
+        deletion: Deletion::Uninstall,
+        hooks: HookWishes { timeout: Some(Duration::from_secs(11)), ..HookWishes::default() },
+        problems: vec![],
+    };
+    assert_eq!(wishes(&[]), expected);
+}
+
+#[test]
+fn every_annotation_is_heard() {
+    let expected = Wishes {
+        max_history: 0,
+        on_failure: OnFailure::Stop,
+        retries: 0,
+        progress_deadline: Some(Duration::from_secs(90)),
+        rollback_to: RollbackTo::Revision(3),
+        adopt: true,
+        render_anew: false,
+        replace: true,
+        replace_going_back: true,
+        pause: Pause::Until("2030-01-31T08:00:00Z".parse().unwrap()),
+        period: Some(Duration::from_secs(60)),
+        requested_at: Some("now".into()),
+        descriptions: Descriptions {
+            install: Some("first".into()),
+            upgrade: Some("next".into()),
+            uninstall: Some("last".into()),
+        },
+        uninstall_wait: true,
+        deletion: Deletion::Orphan,
+        hooks: HookWishes {
+            timeout: Some(Duration::from_secs(7)),
+            without_install: true,
+            without_upgrade: true,
+            without_rollback: true,
+            without_uninstall: true,
+        },
+        problems: vec![],
+    };
+    let annotations = [
+        ("chartwright.dev/max-history", "0"),
+        ("chartwright.dev/on-failure", "stop"),
+        ("chartwright.dev/retries", "0"),
+        ("chartwright.dev/progress-deadline", "1m30s"),
+        ("chartwright.dev/rollback-to", "3"),
+        ("chartwright.dev/adopt", "true"),
+        ("helm.sdk.operatorframework.io/upgrade-force", "T"),
+        ("helm.sdk.operatorframework.io/rollback-force", "true"),
+        ("chartwright.dev/paused", "2030-01-31T09:00:00+01:00"),
+        ("chartwright.dev/requested-at", "now"),
+        ("helm.sdk.operatorframework.io/reconcile-period", "1m"),
+        ("helm.sdk.operatorframework.io/install-description", "first"),
+        ("helm.sdk.operatorframework.io/upgrade-description", "next"),
+        ("helm.sdk.operatorframework.io/uninstall-description", "last"),
+        ("helm.sdk.operatorframework.io/uninstall-wait", "1"),
+        ("chartwright.dev/deletion-policy", "orphan"),
+        ("chartwright.dev/hook-timeout", "7s"),
+        ("helm.sdk.operatorframework.io/install-disable-hooks", "true"),
+        ("helm.sdk.operatorframework.io/upgrade-disable-hooks", "true"),
+        ("helm.sdk.operatorframework.io/rollback-disable-hooks", "true"),
+        ("helm.sdk.operatorframework.io/uninstall-disable-hooks", "true"),
+    ];
+    assert_eq!(wishes(&annotations), expected);
+}
+
+#[test]
+fn what_cannot_be_read_is_told_and_the_watch_decides() {
+    let annotations = [(MAX_HISTORY, "-1"), (ON_FAILURE, "Rollback!"), (RETRIES, "many"), (PROGRESS_DEADLINE, "90")];
+    let found = wishes(&annotations);
+    assert_eq!(found, Wishes { problems: found.problems.clone(), ..wishes(&[]) });
+    assert_eq!(found.problems.len(), 4);
+    assert_eq!(
+        problem(MAX_HISTORY, "-1"),
+        "the annotation chartwright.dev/max-history is \"-1\": write a whole number from 0 on, where 0 keeps all \
+         revisions; until then the setting in watches.yaml counts"
+    );
+}
+
+#[test]
+fn every_slip_is_a_problem_that_says_what_to_write() {
+    let cases = [
+        (MAX_HISTORY, "", "write a whole number from 0 on"),
+        (MAX_HISTORY, "+3", "write a whole number"),
+        (MAX_HISTORY, "99999999999999999999", "write a whole number"),
+        (ON_FAILURE, "undo", "is \"undo\": write `stop` or `rollback`; until then the setting in watches.yaml counts"),
+        (RETRIES, "5000000000", "write a whole number from 0 on"),
+        (PROGRESS_DEADLINE, "-5m", "write a duration such as `10m`, or `0` for none"),
+        (ROLLBACK_TO, "0", "is \"0\": write the number of a revision, or `none`; until then nothing is rolled back"),
+        (ADOPT, "yes", "chartwright.dev/adopt is \"yes\": write `true` or `false`; until then it counts as `false`"),
+        (
+            PAUSED,
+            "tomorrow",
+            "write `true`, `false`, or a time such as `2030-01-31T08:00:00Z`; until then nothing is paused",
+        ),
+        (PAUSED, "2030-01-31", "or a time"),
+        (RECONCILE_PERIOD, "60", "write a duration such as `1m`, or `0` for never"),
+        (ROLLBACK_FORCE, "maybe", "rollback-force is \"maybe\""),
+        (UPGRADE_FORCE, "", "upgrade-force is \"\": write `true`"),
+        (UNINSTALL_WAIT, "TRue", "uninstall-wait is \"TRue\""),
+        (
+            DELETION_POLICY,
+            "orphn",
+            "is \"orphn\": write `orphan` or `uninstall`; until then a deletion removes nothing",
+        ),
+    ];
+    for (key, value, expected) in cases {
+        let problem = problem(key, value);
+        assert!(problem.contains(expected), "{problem:?} should contain {expected:?}");
+    }
+}
+
+#[test]
+fn booleans_are_gos() {
+    for (text, expected) in [("true", true), ("True", true), ("t", true), ("0", false), ("FALSE", false), ("F", false)]
+    {
+        let wishes = wishes(&[(ADOPT, text)]);
+        assert_eq!((wishes.adopt, wishes.problems.len()), (expected, 0), "{text}");
+    }
+    for text in ["yes", "on", " true", "tRUE", ""] {
+        assert!(!wishes(&[(ADOPT, text)]).adopt, "{text:?}");
+    }
+}
+
+#[test]
+fn a_deadline_of_zero_takes_the_watchs_away() {
+    for zero in ["0", "0s"] {
+        assert_eq!(wishes(&[(PROGRESS_DEADLINE, zero)]).progress_deadline, None, "{zero}");
+    }
+}
+
+#[test]
+fn a_rollback_names_a_revision_or_none() {
+    let of = |text| wishes(&[(ROLLBACK_TO, text)]).rollback_to;
+    assert_eq!(of("none"), RollbackTo::Spec);
+    assert_eq!(of("12"), RollbackTo::Revision(12));
+    for wrong in ["", "0", "-1", "last", "v3", "1.0", "99999999999"] {
+        assert_eq!(of(wrong), RollbackTo::Wrong(wrong.into()));
+    }
+}
+
+#[test]
+fn a_misspelt_policy_is_never_an_uninstall() {
+    let of = |text| wishes(&[(DELETION_POLICY, text)]).deletion;
+    for text in ["orphan", " Orphan ", "ORPHAN\n"] {
+        assert_eq!(of(text), Deletion::Orphan, "{text:?}");
+    }
+    assert_eq!(of(" Uninstall"), Deletion::Uninstall);
+    for wrong in ["", "orphans", "keep", "true", "delete"] {
+        assert_eq!(of(wrong), Deletion::Unknown(wrong.into()));
+    }
+}
+
+#[test]
+fn a_pause_ends_at_its_time() {
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let pause = |text| wishes(&[(PAUSED, text)]).pause;
+    assert_eq!(pause("true").left(at(0)), Some(Duration::MAX));
+    assert_eq!(pause("false").left(at(0)), None);
+    let until = pause("1970-01-01T00:01:40Z");
+    assert_eq!(until.left(at(40)), Some(Duration::from_secs(60)));
+    assert_eq!((until.left(at(100)), until.left(at(101))), (None, None));
+}
+
+#[test]
+fn the_period_is_a_duration_and_zero_is_never() {
+    let of = |text: &str| period(&BTreeMap::from([(RECONCILE_PERIOD.to_owned(), text.to_owned())]));
+    assert_eq!(of("1m30s"), Some(Duration::from_secs(90)));
+    assert_eq!(of("0"), Some(Duration::ZERO));
+    assert_eq!((of("often"), period(&BTreeMap::new())), (None, None));
+}
+
+#[test]
+fn a_misspelt_name_is_a_problem_among_the_others() {
+    let annotations = BTreeMap::from([("chartwright.dev/pasued".to_owned(), "true".to_owned())]);
+    let wishes = Wishes::of_all(&annotations, &watch());
+    assert_eq!(wishes.pause, Pause::None);
+    assert!(wishes.problems[0].contains("did you mean chartwright.dev/paused"), "{:?}", wishes.problems);
+}
+
+#[test]
+fn a_period_that_nobody_can_keep_is_a_second_and_told() {
+    for (text, period) in [("1ns", 1), ("999ms", 1), ("1s", 1), ("2s", 2), ("0", 0)] {
+        let found = wishes(&[(RECONCILE_PERIOD, text)]);
+        assert_eq!(found.period, Some(Duration::from_secs(period)), "{text}");
+        assert_eq!(found.problems.len(), usize::from(text == "1ns" || text == "999ms"), "{text}: {:?}", found.problems);
+    }
+    assert!(problem(RECONCILE_PERIOD, "1ns").contains("is \"1ns\": a period of less than a second counts as `1s`"));
+}
