@@ -3,6 +3,7 @@
 mod changes;
 mod refusals;
 mod sources;
+mod story;
 
 use std::process::{Child, Stdio};
 

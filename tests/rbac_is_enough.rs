@@ -186,7 +186,7 @@ impl Shop {
 }
 
 /// Other tests have the CRD of this chart too, and count on it.
-fn with_own_group(chart: &Path, namespace: &str) {
+pub fn with_own_group(chart: &Path, namespace: &str) {
     for file in ["crds/gadgets.yaml", "templates/gadgets.yaml"].map(|file| chart.join(file)) {
         if let Ok(text) = std::fs::read_to_string(&file) {
             std::fs::write(file, text.replace("gadgets.example.com", &gadgets(namespace))).unwrap();
@@ -282,7 +282,7 @@ fn is_for_another_day((group, resource, verb): &Right) -> bool {
 const TOO_EARLY: [&str; 2] = ["cannot find RESTMapping", "error looking up service account"];
 
 /// What was refused for want of a right.
-fn refused(calls: &[Value]) -> Vec<String> {
+pub fn refused(calls: &[Value]) -> Vec<String> {
     let why = |call: &Value| call["responseStatus"]["message"].as_str().unwrap_or_default().to_owned();
     let calls = calls.iter().filter(|call| call["responseStatus"]["code"] == 403);
     let calls = calls.filter(|call| !TOO_EARLY.iter().any(|early| why(call).contains(early)));

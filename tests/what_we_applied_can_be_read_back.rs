@@ -1,10 +1,11 @@
 //! By the API server's own measure: to apply what was read back changes nothing, and claims nothing else.
 
 use chartwright::drift::{extract, fields};
+use kube::ResourceExt;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::Project;
+use crate::harness::{Project, until};
 
 fn applied() -> Vec<Value> {
     let labels = json!({"app": "web"});
@@ -99,10 +100,17 @@ async fn applying_what_was_read_back_changes_nothing() {
         // Somebody adds what must not become ours.
         let theirs = json!({"metadata": {"labels": {"theirs": "x"}, "annotations": {"theirs": "x"}}});
         let api = project.objects(object["apiVersion"].as_str().unwrap(), kind, Some(&project.namespace));
-        let live = api.patch("web", &PatchParams::default(), &Patch::Merge(theirs)).await.unwrap();
-        let back = extract(&serde_json::to_value(&live).unwrap(), &our_fields(&live));
+        api.patch("web", &PatchParams::default(), &Patch::Merge(theirs)).await.unwrap();
+        let (live, back, again) = until(&format!("nobody writes {kind} meanwhile"), async || {
+            let live = api.get("web").await.unwrap();
+            let back = extract(&serde_json::to_value(&live).unwrap(), &our_fields(&live));
+            let again = writer.dry_run(&back).await;
+            // Controllers tell how it is, and what they tell is in both only where they are done.
+            let is_same = api.get("web").await.unwrap().resource_version() == live.resource_version();
+            is_same.then_some((live, back, again))
+        })
+        .await;
         assert_eq!(back["metadata"]["namespace"], project.namespace.as_str(), "{kind}");
-        let again = writer.dry_run(&back).await;
         assert_eq!(our_fields(&again), our_fields(&live), "{kind}: {back:#}");
         assert_eq!(content(&again), content(&live), "{kind}: {back:#}");
     }
