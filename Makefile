@@ -17,7 +17,7 @@ SEED ?=
 N ?= 1000
 # text or json.
 O ?= text
-# A chart for the proof, with its values and those of the upgrade, or the chart of the upgrade.
+# A chart for a proof, with its values and those of the upgrade, or the chart of the upgrade.
 CHART ?=
 VALUES ?=
 UPGRADE_VALUES ?=
@@ -94,6 +94,11 @@ traces-proof: tools ## Build with traces, and see that a collector gets them
 .PHONY: image-proof
 image-proof: dist ## Build the base image and the image of a new project with buildah, and look into them
 	@lab/image-proof.sh
+
+.PHONY: project-proof
+project-proof: tools ## Make a project of each chart, and run it under its generated rights (yours: make project-proof CHART=dir)
+	cargo build --quiet --workspace
+	CHART='$(CHART)' target/debug/lab guard cargo test --quiet --test cluster -- --ignored --nocapture every_chart_becomes_a_project
 
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)

@@ -13,7 +13,7 @@ use kube::{Client, Error};
 use serde_json::Value;
 
 use crate::discovery::Kind;
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::plan::Planned;
 use crate::queue::Urgency;
 use crate::slots::Slots;
@@ -110,15 +110,23 @@ impl Calls {
     }
 
     async fn patch(&self, planned: &Planned, params: PatchParams) -> Result<DynamicObject, Error> {
-        let object = &planned.object;
-        let api: Api<DynamicObject> = self.api(&planned.kind, object.namespace());
-        self.within(api.patch(object.name(), &params, &Patch::Apply(object.value()))).await
+        let api: Api<DynamicObject> = self.api(&planned.kind, planned.object.namespace());
+        let send =
+            async |object: &Object| self.within(api.patch(object.name(), &params, &Patch::Apply(object.value()))).await;
+        match send(&planned.object).await {
+            Err(error) if is_young_owner(&error) => send(&planned.object.clone().without_blocking_owner()).await,
+            answer => answer,
+        }
     }
 
     pub async fn create(&self, planned: &Planned) -> Result<DynamicObject, Error> {
         let api: Api<DynamicObject> = self.api(&planned.kind, planned.object.namespace());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-        self.within(api.create(&params, &planned.object.to_dynamic())).await
+        let send = async |object: &Object| self.within(api.create(&params, &object.to_dynamic())).await;
+        match send(&planned.object).await {
+            Err(error) if is_young_owner(&error) => send(&planned.object.clone().without_blocking_owner()).await,
+            answer => answer,
+        }
     }
 
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<DynamicObject>, Error> {
@@ -227,6 +235,14 @@ impl Calls {
             None => Api::all_with(self.hands(), &kind.resource),
         }
     }
+}
+
+/// Whether an object was refused because the check of owner references has not heard of the owner's kind yet.
+///
+/// It hears of a new kind up to half a minute after everybody else (seen), and asks only about owners whose deletion is blocked. Nobody
+/// should wait so long for the first resource of a kind: the object is made without that mark, and the next apply brings it.
+fn is_young_owner(error: &Error) -> bool {
+    matches!(error, Error::Api(status) if status.code == 403 && status.message.contains("cannot find RESTMapping"))
 }
 
 /// A kind whose CRD went is answered with 404 too, but without the reason that kube's own `get_opt` looks for.

@@ -190,6 +190,16 @@ impl Object {
         self.metadata().insert("ownerReferences".into(), json!([owner]));
     }
 
+    /// The same, with owners whose deletion does not wait for it.
+    pub fn without_blocking_owner(mut self) -> Self {
+        if let Some(Value::Array(owners)) = self.metadata().get_mut("ownerReferences") {
+            for owner in owners.iter_mut().filter_map(Value::as_object_mut) {
+                owner.remove("blockOwnerDeletion");
+            }
+        }
+        self
+    }
+
     /// What kube's client creates: name, namespace, labels, annotations, finalizers and owners, and everything outside of the
     /// metadata.
     pub fn to_dynamic(&self) -> DynamicObject {

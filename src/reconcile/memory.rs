@@ -43,6 +43,8 @@ pub struct Remembered {
     pub answered: Option<String>,
     /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
     pub try_at: Option<Instant>,
+    /// Its release is gone and so is our finalizer, whatever an older picture of it says.
+    pub is_let_go: bool,
 }
 
 pub struct Untold {
@@ -54,7 +56,7 @@ impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
-        let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
+        let Remembered { harmless, unwatched, try_at, repairs, warned, answered, is_let_go, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -66,6 +68,7 @@ impl Remembered {
             && unwatched.is_empty()
             && try_at.is_none()
             && answered.is_none()
+            && !is_let_go
             && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)
             && *repairs == Repairs::default()
     }

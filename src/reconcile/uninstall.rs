@@ -24,13 +24,14 @@ impl Subject<'_> {
     /// Removes the release's objects and record, then lets the custom resource go.
     pub(super) async fn uninstall(&self) -> Result<Next, ReconcileError> {
         let ours = |finalizer: &String| finalizer == FINALIZER || finalizer == OLDER_FINALIZER;
-        if !self.cr.finalizers().iter().any(ours) {
+        // The watch may be slower than whoever tells: what is done is not done again, with records that are gone.
+        let is_done = self.context.memory.with(&self.owner.uid, |remembered| remembered.is_let_go);
+        if is_done || !self.cr.finalizers().iter().any(ours) {
             return Ok(Next::Rest);
         }
         match self.part_from_release().await {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
-                self.context.memory.forget(&self.owner.uid);
                 Ok(Next::Rest)
             }
             Err(ReconcileError::TooEarly(left)) => Ok(Next::Pause(left)),
@@ -237,9 +238,17 @@ impl Subject<'_> {
         let patch = json!({"metadata": {"finalizers": rest, "resourceVersion": self.cr.metadata.resource_version}});
         let params = PatchParams { field_manager: Some(CR_MANAGER.into()), ..Default::default() };
         let (api, patch) = (self.api(), Patch::Merge(patch));
+        // Before it is sent: the news that the custom resource is gone clears this, and may come first.
+        let (memory, uid) = (&self.context.memory, &self.owner.uid);
+        memory.forget(uid);
+        memory.with(uid, |remembered| remembered.is_let_go = true);
         match self.calls.within(api.patch(&self.owner.name, &params, &patch)).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            patched => patched.map(|_| ()).map_err(ReconcileError::Write),
+            Err(error) => {
+                memory.forget(uid);
+                Err(ReconcileError::Write(error))
+            }
+            Ok(_) => Ok(()),
         }
     }
 }

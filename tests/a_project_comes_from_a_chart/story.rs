@@ -13,8 +13,8 @@ use crate::harness::site::Site;
 use crate::harness::{control_plane, copy_dir, tool};
 use crate::rbac_is_enough::{refused, with_own_group};
 
-/// Every shape of chart that is here.
-const CHARTS: [&str; 13] = [
+/// Every shape of chart that is here, but for one whose kinds are in a group that its release's namespace names: nobody can foretell its rights.
+const CHARTS: [&str; 12] = [
     "helm-charts/nginx",
     "tests/charts/agent",
     "tests/charts/awkward",
@@ -25,7 +25,6 @@ const CHARTS: [&str; 13] = [
     "tests/charts/platform",
     "tests/charts/referring",
     "tests/charts/roles",
-    "tests/charts/schedules",
     "tests/charts/umbrella",
     "tests/charts/worker",
 ];
@@ -57,7 +56,8 @@ impl MadeToRun {
         let (kubeconfig, log) = (site.beside("kubeconfig"), site.beside("log"));
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let file = std::fs::File::create(&log).unwrap();
-        let program = format!("{} guard {}", lab::guard::lab_program().unwrap().display(), env!("CARGO_BIN_EXE_chartwright"));
+        let program =
+            format!("{} guard {}", lab::guard::lab_program().unwrap().display(), env!("CARGO_BIN_EXE_chartwright"));
         let mut make = lab::guard::command("make").unwrap();
         make.args(["run", "ARGS=--metrics-bind-address=0 --health-probe-bind-address=0"]).current_dir(site.root());
         make.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", site.beside("home"));
@@ -166,7 +166,10 @@ fn every_chart_becomes_a_project() {
         none if none.is_empty() => CHARTS.iter().map(|chart| copy_of(chart, dir.path())).collect(),
         some => some.into_iter().map(|chart| lab::checkout().join(chart)).collect(),
     };
-    println!("{:<28} {:<28} {:>6} {:>9} {:>8} {:>10} {:>8}", "CHART", "KIND", "RULES", "CRD", "OBJECTS", "CREATE API", "READY");
+    println!(
+        "{:<28} {:<28} {:>6} {:>9} {:>8} {:>10} {:>8}",
+        "CHART", "KIND", "RULES", "CRD", "OBJECTS", "CREATE API", "READY"
+    );
     let mut failed = vec![];
     for chart in charts {
         let told = std::panic::catch_unwind(|| tell(&chart));
