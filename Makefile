@@ -40,7 +40,7 @@ demo: tools build ## Show the operator at work on a local control plane
 test: ## Run all tests (one: make test T=part-of-its-name)
 	@lab/tools.sh tests
 	cargo build --quiet --workspace
-	target/debug/lab guard cargo test --workspace --no-fail-fast -- $(T)
+	@lab/test.sh $(T)
 
 .PHONY: help
 help: ## List the targets

@@ -44,7 +44,10 @@ fn what_cannot_be_fetched_is_told_and_nothing_is_written() {
     let (repository, registry) = (shelf.repository(), format!("oci://{}/charts", shelf.address));
     let (absent, untagged) = (format!("{registry}/absent:1.0.0"), format!("{registry}/paint:9.9.9"));
     let address = format!("{repository}/absent-1.0.0.tgz");
-    let cases: [(&[&str], &str); 8] = [
+    let needs = "dependencies:\n- {name: db, version: 1.0.0, repository: 'http://127.0.0.1:9/charts'}\n";
+    let needy = site.chart("needy", needs);
+    let cases: [(&[&str], &str); 9] = [
+        (&["--helm-chart", needy.to_str().unwrap()], "the repository http://127.0.0.1:9/charts cannot be read: dial"),
         (&["--helm-chart", "./absent"], "\"./absent\" is no chart"),
         (&["--helm-chart", "absent"], "--helm-chart-repo"),
         (&["--helm-chart", "absent", "--helm-chart-repo", &repository], "\"absent\" not found"),

@@ -29,6 +29,9 @@ const CHARTS: [&str; 12] = [
     "tests/charts/worker",
 ];
 
+/// No chart: `create api` makes one.
+const STARTER: &str = "starter";
+
 /// Of a chart, what came of it.
 struct Told {
     chart: String,
@@ -79,12 +82,16 @@ impl Drop for MadeToRun {
     }
 }
 
-/// From a chart to a sample that is ready, and back to nothing.
+/// From a chart, or from none, to a sample that is ready, and back to nothing.
 fn tell(chart: &Path) -> Told {
     let site = Site::new();
     site.chartwright(&["init", "--domain", &site.domain()]).good();
     let begun = Instant::now();
-    let made = site.chartwright(&["create", "api", "--helm-chart", chart.to_str().unwrap()]);
+    let from = match chart == Path::new(STARTER) {
+        true => ["--kind", "Starter"],
+        false => ["--helm-chart", chart.to_str().unwrap()],
+    };
+    let made = site.chartwright(&[&["create", "api"], &from[..]].concat());
     assert_eq!(made.code, 0, "{}: {made:?}", chart.display());
     let created_in = begun.elapsed();
 
@@ -95,9 +102,12 @@ fn tell(chart: &Path) -> Told {
     let account = format!("{}-controller-manager", site.name);
     let operator = MadeToRun::of(&site, &account);
     let (kind, objects, ready_in) = sample_gets_ready(&site);
-    let removed = site.make(&["undeploy", "TIMEOUT=120s"]);
-    assert_eq!(removed.code, 0, "{}: {removed:?}", chart.display());
+    let gone = site.kubectl(&["delete", "-n", &used(&site), "-k", "config/samples", "--timeout=120s"]);
+    assert_eq!(gone.code, 0, "{}: {gone:?}", chart.display());
+    // With the rights gone, it could only be refused.
     drop(operator);
+    let removed = site.make(&["undeploy"]);
+    assert_eq!(removed.code, 0, "{}: {removed:?}", chart.display());
 
     let refused = refused(&calls_of(&format!("system:serviceaccount:{}-system:{account}", site.name)));
     let role = site.read("config/rbac/role.yaml");
@@ -112,7 +122,7 @@ fn tell(chart: &Path) -> Told {
 
 /// The sample as it was made, in a namespace of its own: its kind, its objects, and how long they took.
 fn sample_gets_ready(site: &Site) -> (String, usize, Duration) {
-    let namespace = format!("{}-use", site.name);
+    let namespace = used(site);
     site.kubectl(&["create", "namespace", &namespace]).good();
     let begun = Instant::now();
     let applied = site.kubectl(&["apply", "-n", &namespace, "-k", "config/samples"]);
@@ -128,6 +138,11 @@ fn sample_gets_ready(site: &Site) -> (String, usize, Duration) {
         assert!(begun.elapsed() < Duration::from_secs(150), "it is not ready: {:#}", cr["status"]);
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// The namespace that the sample is in.
+fn used(site: &Site) -> String {
+    format!("{}-use", site.name)
 }
 
 fn calls_of(user: &str) -> Vec<Value> {
@@ -156,6 +171,11 @@ async fn a_chart_becomes_a_project_whose_sample_gets_ready_under_the_generated_r
     }
 }
 
+/// Charts are named as seen from the checkout.
+fn from_here(chart: PathBuf) -> PathBuf {
+    if chart == Path::new(STARTER) { chart } else { lab::checkout().join(chart) }
+}
+
 /// One after the other, so that the times mean something.
 #[test]
 #[ignore = "takes minutes: make project-proof"]
@@ -163,8 +183,11 @@ fn every_chart_becomes_a_project() {
     let dir = tempfile::tempdir().unwrap();
     let given = std::env::var("CHART").unwrap_or_default();
     let charts: Vec<PathBuf> = match given.split_whitespace().map(PathBuf::from).collect::<Vec<_>>() {
-        none if none.is_empty() => CHARTS.iter().map(|chart| copy_of(chart, dir.path())).collect(),
-        some => some.into_iter().map(|chart| lab::checkout().join(chart)).collect(),
+        none if none.is_empty() => {
+            let copies = CHARTS.iter().map(|chart| copy_of(chart, dir.path()));
+            [PathBuf::from(STARTER)].into_iter().chain(copies).collect()
+        }
+        some => some.into_iter().map(from_here).collect(),
     };
     println!(
         "{:<28} {:<28} {:>6} {:>9} {:>8} {:>10} {:>8}",

@@ -98,7 +98,7 @@ impl Fetching<'_> {
     async fn run(&self, home: &PrivateDir, args: &[OsString], what: &str) -> Result<Result<(), String>, ScaffoldError> {
         let cache = home.path().join("cache");
         let mut command = Command::new(self.helm.program());
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
+        command.args(args).stdin(Stdio::null()).kill_on_drop(true);
         command.env("HELM_CACHE_HOME", &cache).env("HELM_REPOSITORY_CACHE", cache.join("repository"));
         command.env("HELM_CONTENT_CACHE", cache.join("content")).env("HELM_REPOSITORY_CONFIG", repositories_file(home));
         command.env_remove("HELM_DEBUG");
@@ -106,11 +106,23 @@ impl Fetching<'_> {
         let late = || ScaffoldError::TooSlow { what: what.to_owned(), seconds: PATIENCE.as_secs() };
         let spawned = |error| ScaffoldError::Fetch { what: what.to_owned(), said: format!("cannot run helm: {error}") };
         let output = ended.map_err(|_| late())?.map_err(spawned)?;
-        match output.status.success() {
-            true => Ok(Ok(())),
-            false => Ok(Err(complaint::in_one_line(&String::from_utf8_lossy(&output.stderr)))),
+        if output.status.success() {
+            return Ok(Ok(()));
         }
+        let reason = unreachable(&String::from_utf8_lossy(&output.stdout));
+        Ok(Err(reason.unwrap_or_else(|| complaint::in_one_line(&String::from_utf8_lossy(&output.stderr)))))
     }
+}
+
+/// The repository that did not answer, and why. helm tells it in passing, and then complains that a file of its own is not there.
+fn unreachable(said: &str) -> Option<String> {
+    let mut lines = said.lines().skip_while(|line| !line.contains("Unable to get an update from"));
+    let (_, address) = lines.next()?.rsplit_once('(')?;
+    let address = address.trim_end().trim_end_matches("):");
+    let why = lines.next().map(str::trim).unwrap_or_default();
+    // `Get "<address>": why`
+    let why = why.split_once("\": ").map_or(why, |(_, why)| why);
+    Some(format!("the repository {address} cannot be read: {why}"))
 }
 
 fn failed(wanted: &Wanted, said: String) -> ScaffoldError {
@@ -124,4 +136,20 @@ fn repositories_file(home: &PrivateDir) -> PathBuf {
 
 fn private_dir() -> Result<PrivateDir, ScaffoldError> {
     workplace::private_dir("helm-").map_err(ScaffoldError::Temporary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repository_that_does_not_answer_is_named_with_the_reason() {
+        let said = "Hang tight while we grab the latest from your chart repositories...\n\
+                    ...Successfully got an update from the \"a\" chart repository\n\
+                    ...Unable to get an update from the \"needed-0\" chart repository (http://charts.example.com/b):\n\
+                    \tGet \"http://charts.example.com/b/index.yaml\": dial tcp: connection refused\nUpdate Complete.\n";
+        let why = "the repository http://charts.example.com/b cannot be read: dial tcp: connection refused";
+        assert_eq!(unreachable(said).as_deref(), Some(why));
+        assert_eq!(unreachable("Update Complete."), None);
+    }
 }
