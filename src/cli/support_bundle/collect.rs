@@ -222,7 +222,10 @@ impl Collector<'_> {
         let history = session.history(found).await.map_err(|error| error.to_string())?;
         if history.is_empty() && found.was_deployed() {
             let namespace = found.release_namespace(&session.namespace);
-            return Err(format!("there are no records of the release {} in the namespace {namespace}", found.release()));
+            return Err(format!(
+                "there are no records of the release {} in the namespace {namespace}",
+                found.release()
+            ));
         }
         mask::learn(bundle.redactor(), history.iter());
         for release in history.iter() {
