@@ -1,6 +1,6 @@
 //! Which of several operators works.
 //!
-//! They agree by a Lease. Who holds it works; the others stand by with warm caches and write nothing.
+//! They agree by a Lease. Who holds it works; the others stand by, know all custom resources and records, and write nothing.
 //!
 //! ```text
 //! the Lease ──seen──▶ candidate ──next──▶ look, claim, wait, lost

@@ -9,6 +9,7 @@
 //! together with others before it encodes them is not recognised. Names of objects are not looked at: whoever sees the status sees
 //! the objects.
 
+mod cuts;
 mod search;
 mod writings;
 
@@ -21,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::drift::Hash;
 use crate::release::mask::MASK;
+use cuts::Cuts;
 use search::{Folded, Index};
 
 /// What is shorter is masked only as a whole.
@@ -48,6 +50,8 @@ struct Wanted {
     short: HashSet<String>,
     /// Not inside a longer number.
     numbers: Index,
+    /// The same texts. Few of those that are shown were cut.
+    cuts: OnceLock<Cuts>,
 }
 
 /// How much it knows, and never what.
@@ -257,7 +261,7 @@ impl Wanted {
                 collect(&inner, &mut more, &mut numbers);
             }
         }
-        Wanted { texts: Index::of(texts), short, numbers: Index::of(numbers) }
+        Wanted { texts: Index::of(texts), short, numbers: Index::of(numbers), cuts: OnceLock::new() }
     }
 
     /// Where in a text something is that must not be shown. Whatever begins inside of another may go on behind it.
@@ -291,11 +295,10 @@ impl Wanted {
         let mut ranges = vec![];
         for (cut, _) in text.match_indices(CUT) {
             let (before, after) = (text[..cut].trim_end(), text[cut + CUT.len_utf8()..].trim_start());
-            let begun = self.texts.texts().iter().filter_map(|hidden| writings::begun(before, hidden)).max();
-            ranges.extend(begun.map(|length| (before.len() - length, before.len())));
+            let cuts = self.cuts.get_or_init(|| Cuts::of(self.texts.texts()));
+            ranges.extend(cuts.begun(before).map(|length| (before.len() - length, before.len())));
             let start = text.len() - after.len();
-            let ended = self.texts.texts().iter().filter_map(|hidden| writings::ended(after, hidden)).max();
-            ranges.extend(ended.map(|length| (start, start + length)));
+            ranges.extend(cuts.ended(after).map(|length| (start, start + length)));
         }
         ranges
     }

@@ -186,4 +186,7 @@ async fn another_custom_resources_release_is_neither_shown_nor_rolled_back() {
         let said = project.cli(command).complaint(1);
         assert!(said.contains("belongs to the App web") && !said.contains("hunter2"), "{command:?}: {said}");
     }
+    let shown = project.cli(&["status", &others]).good();
+    assert!(shown.contains("belongs to the App web"), "{shown}");
+    assert!(!shown.contains("ConfigMap of-app") && !shown.contains("revision 1"), "{shown}");
 }

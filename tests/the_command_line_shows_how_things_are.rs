@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::harness::command_line::said;
@@ -232,10 +232,11 @@ async fn says(project: &Project, words: &str) -> bool {
     project.status("web").await.to_string().contains(words)
 }
 
-/// A kubeconfig of somebody who may read custom resources and objects in the project's namespace, and nothing else: no Secrets.
+/// A kubeconfig of somebody who may read custom resources and objects in the project's namespace, and nothing else: no Secrets, no
+/// watches.
 async fn of_a_reader(project: &Project) -> PathBuf {
     let name = format!("reader-of-{}", project.namespace);
-    let rule = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list", "watch"]});
+    let rule = |group: &str, resources: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": ["get", "list"]});
     let rules = [
         rule(&project.resource.group, &["*"]),
         rule("", &["configmaps", "pods", "pods/log"]),
@@ -301,6 +302,45 @@ async fn who_may_not_read_secrets_gives_none_away() {
         files.keys()
     );
     assert!(files["missing.txt"].contains("not all Secrets could be read"), "{}", files["missing.txt"]);
+}
+
+#[tokio::test]
+async fn who_may_not_watch_sees_all_the_same_when_it_is_ready() {
+    let project = Project::of_objects().await;
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    let reader = of_a_reader(&project).await;
+    let mut command = project.command_line(&["status", &project.named("web"), "--wait=60s"]);
+    command.env("KUBECONFIG", &reader).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut waiting = command.spawn().unwrap();
+    let mut notes = BufReader::new(waiting.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(notes.any(|note| note.contains("cannot be watched now")), "it waits, and has nobody to tell it");
+    let _operator = project.run();
+    let rest = std::thread::spawn(move || notes.count());
+    assert!(waiting.wait().unwrap().success());
+    rest.join().unwrap();
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_makes_a_bundle_silent() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    project.apply("web", json!({"objects": [deployment("web", "")]})).await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    let record = "sh.helm.release.v1.web.v1";
+    let broken = Patch::Merge(json!({"data": {"release": STANDARD.encode("no record")}}));
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    secrets.patch(record, &PatchParams::default(), &broken).await.unwrap();
+    let mut command = chartwright();
+    command.args(["support-bundle", "-o", "a.tgz", "--deployment", &format!("{}/web", project.namespace)]);
+    command.env("KUBECONFIG", control_plane().kubeconfig()).env("CHARTWRIGHT_HELM", tool("helm4"));
+    command.current_dir(project.dir());
+    said(command).good();
+    let files = unpacked(&std::fs::read(project.dir().join("a.tgz")).unwrap());
+    assert!(files["missing.txt"].contains("web/history.yaml"), "{}", files["missing.txt"]);
+    assert!(files["missing.txt"].contains("not all records of releases"), "{}", files["missing.txt"]);
+    let is_told = |path: &String| path.starts_with("events/") || path.starts_with("operator/logs/");
+    assert!(!files.keys().any(is_told), "{:?}", files.keys());
 }
 
 fn hex(text: &str) -> String {

@@ -101,17 +101,19 @@ impl Session {
 
     /// All revisions of a custom resource's release.
     pub async fn history(&self, found: &Found) -> anyhow::Result<History> {
-        let (namespace, release) = (found.release_namespace(&self.namespace), found.release());
-        Ok(Store::new(self.calls.clone()).history(&namespace, &release).await?)
+        self.history_of(&found.owner_mark(), &found.release()).await
+    }
+
+    /// All revisions of a release under this name, where those of this custom resource are.
+    pub async fn history_of(&self, owner: &OwnerMark, release: &str) -> anyhow::Result<History> {
+        let namespace = owner.namespace.as_ref().unwrap_or(&self.namespace);
+        Ok(Store::new(self.calls.clone()).history(namespace, release).await?)
     }
 
     /// The same, and there must be some.
     pub async fn revisions(&self, found: &Found) -> anyhow::Result<History> {
         let history = self.history(found).await?;
-        if history.belongs_to(&found.owner_mark()) == Some(false) {
-            let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
-            let who = owner
-                .map_or("another custom resource".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name));
+        if let Some(who) = other_owner(&history, &found.owner_mark()) {
             bail!("the release {} belongs to {who}, not to the {}", found.release(), found.shown());
         }
         if history.is_empty() && found.was_deployed() {
@@ -144,6 +146,21 @@ impl Session {
     }
 }
 
+/// What a custom resource's release is called: as its status tells, or as without a template.
+pub fn release_name(status: &Value, owner: &OwnerMark) -> String {
+    let told = status.pointer("/deployedRelease/name").and_then(Value::as_str).map(str::to_owned);
+    told.unwrap_or_else(|| NameTemplate::default().name(&owner.kind, owner.namespace.as_deref(), &owner.name))
+}
+
+/// Whose release it is, if it is another's: two kinds may have custom resources of one name.
+pub fn other_owner(history: &History, owner: &OwnerMark) -> Option<String> {
+    if history.belongs_to(owner) != Some(false) {
+        return None;
+    }
+    let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
+    Some(owner.map_or("another custom resource".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name)))
+}
+
 impl Found {
     /// `Nginx default/web`
     pub fn shown(&self) -> String {
@@ -168,10 +185,7 @@ impl Found {
 
     /// As its status tells, or as it is called without a template.
     pub fn release(&self) -> String {
-        let status = self.cr.status().unwrap_or_default();
-        let told = status.pointer("/deployedRelease/name").and_then(Value::as_str).map(str::to_owned);
-        let (kind, namespace, name) = (&self.kind.resource.kind, self.cr.namespace(), self.cr.name_any());
-        told.unwrap_or_else(|| NameTemplate::default().name(kind, namespace.as_deref(), &name))
+        release_name(&self.cr.status().unwrap_or_default(), &self.owner_mark())
     }
 
     pub fn release_namespace(&self, fallback: &str) -> String {

@@ -287,9 +287,26 @@ impl Viewer<'_> {
                 None => Bell::new(&self.session.calls, &self.kinds, spots),
             };
             if !now.ring(until, took * REST).await {
-                return self.end(&shot, false);
+                return self.last_look(&shot).await;
             }
             (bell, before) = (Some(now), Some(shot));
+        }
+    }
+
+    /// When the time is over: nobody may have been told of what changed since the look before.
+    async fn last_look(&self, before: &Shot) -> anyhow::Result<ExitCode> {
+        match self.look().await {
+            Ok(Some(shot)) => {
+                if self.args.watch {
+                    self.show(&shot, Some(before))?;
+                }
+                self.end(&shot, verdict(&shot)? == Some(true))
+            }
+            Ok(None) => self.gone(),
+            Err(error) => {
+                self.note(format!("{error:#}"));
+                self.end(before, false)
+            }
         }
     }
 

@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
-use super::SHORTEST;
 use crate::yaml;
 
 /// A word of fewer characters is seldom meant as base64.
@@ -76,18 +75,4 @@ pub(super) fn inner(text: &str) -> Option<Value> {
     let text = text.trim();
     let may_be = text.starts_with(['{', '[']) || text.contains(": ") || text.contains(":\n");
     may_be.then(|| yaml::parse(text).ok()).flatten().filter(|value| value.is_object() || value.is_array())
-}
-
-/// How much of the end of `text` is the beginning of the hidden one.
-pub(super) fn begun(text: &str, hidden: &str) -> Option<usize> {
-    let text = text.trim_end();
-    let ends = hidden.char_indices().map(|(at, _)| at).rev().filter(|at| *at >= SHORTEST);
-    ends.into_iter().find(|at| text.ends_with(&hidden[..*at]))
-}
-
-/// How much of the beginning of `text` is the end of the hidden one.
-pub(super) fn ended(text: &str, hidden: &str) -> Option<usize> {
-    let text = text.trim_start();
-    let starts = hidden.char_indices().map(|(at, _)| at).skip(1).filter(|at| hidden.len() - at >= SHORTEST);
-    starts.into_iter().find(|at| text.starts_with(&hidden[*at..])).map(|at| hidden.len() - at)
 }

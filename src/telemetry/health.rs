@@ -1,8 +1,11 @@
 //! The answers to the kubelet: does the operator live (`/healthz`), and can it work (`/readyz`)?
 //!
-//! Alive is as [`judge`] says. Ready means that it sees all that it works on: the release records, the custom resources of every kind
-//! that the API server knows, and the objects of their releases. A kind whose CRD is missing is not waited for. A standby sees
-//! the same, so it can be ready too, or a rolling update would wait for ever.
+//! Alive is as [`judge`] says. Ready means that it sees what its work begins with: the release records, and the custom resources of every
+//! kind that the API server knows. A kind whose CRD is missing is not waited for. A standby sees the same, so it can be ready too, or a
+//! rolling update would wait for ever.
+//!
+//! Objects of releases are watched from the first turn that needs their kind on. Those watches are waited for while they catch up, and a
+//! standby has none: what it saw would be old when it begins to work, and have to be listed anew.
 //!
 //! Paths and words are those of controller-runtime: `/readyz?verbose` lists the checks, `/readyz/kinds` asks one.
 

@@ -34,15 +34,15 @@ use line::{Encoder, Format, TimeEncoding};
 pub fn start(flags: &flags::Logs) -> Levels {
     let asked = flags.zap_log_level.or(flags.zap_devel.then_some(Level::Debug));
     let environment = std::env::var("RUST_LOG").unwrap_or_default();
-    let (directives, problem) = directives(asked, &environment);
-    let (filter, handle) = reload::Layer::new(EnvFilter::new(&directives));
+    let (started_with, problem) = directives(asked, &environment);
+    let (filter, handle) = reload::Layer::new(EnvFilter::new(&started_with.0));
     let lines = Lines::new(format(flags)).with_filter(filter.and(filter::filter_fn(is_ours)));
     Registry::default().with(lines).with(super::traces::layer()).init();
     std::panic::set_hook(Box::new(tell_panic));
     for problem in problem.as_deref().into_iter().chain(super::traces::problem()) {
         tracing::warn!("{problem}");
     }
-    Levels::new(handle, directives)
+    Levels::new(handle, started_with)
 }
 
 fn format(flags: &flags::Logs) -> Format {
@@ -55,15 +55,20 @@ fn format(flags: &flags::Logs) -> Format {
     }
 }
 
-/// What is shown from the start, and what is wrong with `RUST_LOG`. A flag wins.
-fn directives(asked: Option<Level>, environment: &str) -> (String, Option<String>) {
-    let by_default = || level::directives(Level::Info);
+/// What is shown from the start and the most of it, and what is wrong with `RUST_LOG`. A flag wins.
+///
+/// The most is that of the directives as they were written: what is always told would raise it.
+fn directives(asked: Option<Level>, environment: &str) -> ((String, Level), Option<String>) {
+    let of = |level| (level::directives(level), level);
     match asked {
-        Some(level) => (level::directives(level), None),
-        None if environment.trim().is_empty() => (by_default(), None),
+        Some(level) => (of(level), None),
+        None if environment.trim().is_empty() => (of(Level::Info), None),
         None => match EnvFilter::try_new(environment) {
-            Ok(_) => (level::with_what_is_always_told(environment), None),
-            Err(error) => (by_default(), Some(format!("RUST_LOG is not understood, so info is shown: {error}"))),
+            Ok(filter) => {
+                let most = Level::of(filter.max_level_hint());
+                ((level::with_what_is_always_told(environment), most), None)
+            }
+            Err(error) => (of(Level::Info), Some(format!("RUST_LOG is not understood, so info is shown: {error}"))),
         },
     }
 }
@@ -88,11 +93,18 @@ mod tests {
 
     #[test]
     fn a_flag_wins_over_the_environment_and_what_is_not_understood_over_nothing() {
-        let of = |asked, environment: &str| directives(asked, environment);
-        assert!(of(None, "").0.starts_with("info,"));
-        assert!(of(None, "warn,chartwright::reconcile=debug").0.starts_with("warn,chartwright::reconcile=debug,"));
-        assert!(of(Some(Level::Error), "trace").0.starts_with("error,"));
-        let (shown, problem) = of(None, "chartwright=loud");
+        let of = |asked, environment: &str| {
+            let ((shown, most), problem) = directives(asked, environment);
+            (shown, most, problem)
+        };
+        let starts = |(shown, most, _): (String, Level, _), with: &str| shown.starts_with(with).then_some(most);
+        assert_eq!(starts(of(None, ""), "info,"), Some(Level::Info));
+        let parts = "warn,chartwright::reconcile=debug";
+        assert_eq!(starts(of(None, parts), "warn,chartwright::reconcile=debug,"), Some(Level::Debug));
+        assert_eq!(starts(of(None, "error"), "error,"), Some(Level::Error));
+        assert_eq!(starts(of(Some(Level::Error), "trace"), "error,"), Some(Level::Error));
+        let (shown, most, problem) = of(None, "chartwright=loud");
         assert!(shown.starts_with("info,") && problem.unwrap().contains("RUST_LOG is not understood"));
+        assert_eq!(most, Level::Info);
     }
 }

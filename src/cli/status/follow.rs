@@ -1,7 +1,8 @@
 //! `--watch` and `--wait`: a look again whenever the API server tells that something changed.
 //!
 //! Nothing is asked in a loop. Watches on metadata say that there is news; then everything is looked at once more, a few times per
-//! second at most, and more seldom where a look takes long.
+//! second at most, and more seldom where a look takes long. Only while a watch fails, which somebody may not be allowed at all, there is
+//! a look every few seconds.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +23,8 @@ use crate::watching;
 
 /// News come in groups: a rollout changes a Deployment, its ReplicaSets and its pods within a moment.
 const SETTLED: Duration = Duration::from_millis(300);
-
+/// Between two looks while a watch fails.
+const AGAIN: Duration = Duration::from_secs(3);
 /// After a look that failed again and again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
@@ -39,13 +41,27 @@ pub struct Spot {
 /// Rings when something changed.
 pub struct Bell {
     spots: BTreeSet<Spot>,
-    news: BoxStream<'static, ()>,
+    news: BoxStream<'static, (usize, News)>,
+    /// The watches that tell nothing now.
+    failing: BTreeSet<usize>,
+    /// Between two looks while one of them does.
+    pause: Duration,
+}
+
+/// What a watch has to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Change,
+    /// A part of the first list.
+    Works,
+    Fails,
 }
 
 impl Bell {
     pub fn new(calls: &Calls, kinds: &Kinds, spots: BTreeSet<Spot>) -> Self {
-        let watches: Vec<_> = spots.iter().filter_map(|spot| watch(calls, kinds, spot)).collect();
-        Bell { spots, news: select_all(watches).boxed() }
+        let watches = spots.iter().filter_map(|spot| watch(calls, kinds, spot)).enumerate();
+        let news: Vec<_> = watches.map(|(number, watch)| watch.map(move |news| (number, news)).boxed()).collect();
+        Bell { spots, news: select_all(news).boxed(), failing: BTreeSet::new(), pause: AGAIN }
     }
 
     /// The same, or another where other things are to be watched.
@@ -55,22 +71,40 @@ impl Bell {
 
     /// Waits for news, and until they have settled, or for a rest if that is longer. False where the time is over.
     pub async fn ring(&mut self, until: Option<Instant>, rest: Duration) -> bool {
-        let far = Instant::now() + Duration::from_secs(86_400 * 365);
-        match timeout_at(until.unwrap_or(far), self.news.next()).await {
-            Ok(Some(())) => {
-                let settled = Instant::now() + rest.max(SETTLED);
-                sleep_until(until.map_or(settled, |until| settled.min(until))).await;
-                while let Some(Some(())) = self.news.next().now_or_never() {}
-                true
+        let begun = Instant::now();
+        let until = until.unwrap_or(begun + Duration::from_secs(86_400 * 365));
+        loop {
+            let again = if self.failing.is_empty() { until } else { begun + rest.max(self.pause) };
+            match timeout_at(until.min(again), self.news.next()).await {
+                Ok(Some(news)) if self.heed(news) => {
+                    sleep_until(until.min(Instant::now() + rest.max(SETTLED))).await;
+                    while let Some(Some(news)) = self.news.next().now_or_never() {
+                        self.heed(news);
+                    }
+                    return true;
+                }
+                Ok(Some(_)) => {}
+                // A watch has no end; without any there is nothing to wait for but the time.
+                Ok(None) => {
+                    sleep_until(until).await;
+                    return false;
+                }
+                Err(_) => return again < until,
             }
-            // A watch has no end; without any there is nothing to wait for but the time.
-            Ok(None) => timeout_at(until.unwrap_or(far), std::future::pending::<bool>()).await.unwrap_or(false),
-            Err(_) => false,
         }
+    }
+
+    /// Whether it is a reason to ring.
+    fn heed(&mut self, (watch, news): (usize, News)) -> bool {
+        match news {
+            News::Fails => self.failing.insert(watch),
+            News::Works | News::Change => self.failing.remove(&watch),
+        };
+        news == News::Change
     }
 }
 
-fn watch(calls: &Calls, kinds: &Kinds, spot: &Spot) -> Option<BoxStream<'static, ()>> {
+fn watch(calls: &Calls, kinds: &Kinds, spot: &Spot) -> Option<BoxStream<'static, News>> {
     let Kind { resource, namespaced, .. } = kinds.any_version(&spot.group, &spot.kind)?;
     let api: Api<PartialObjectMeta<DynamicObject>> = match spot.namespace.as_deref().filter(|_| namespaced) {
         Some(namespace) => Api::namespaced_with(calls.client(), namespace, &resource),
@@ -80,17 +114,19 @@ fn watch(calls: &Calls, kinds: &Kinds, spot: &Spot) -> Option<BoxStream<'static,
     let events = watching::events_with(api, spot.labels.as_deref(), fields.as_deref());
     let plural = resource.plural;
     let news = events.filter_map(move |event| {
-        let rings = match event {
+        let news = match event {
+            // It comes before anybody was asked.
+            Ok(Event::Init) => None,
             // The first list is told of as a whole.
-            Ok(Event::Init | Event::InitApply(_)) => false,
-            Ok(_) => true,
+            Ok(Event::InitApply(_)) => Some(News::Works),
+            Ok(_) => Some(News::Change),
             Err(error) => {
                 let why = watching::words(&error);
                 tell(&format!("note: changes of {plural} cannot be watched now, this is tried again: {why}"));
-                false
+                Some(News::Fails)
             }
         };
-        std::future::ready(rings.then_some(()))
+        std::future::ready(news)
     });
     Some(news.boxed())
 }
@@ -190,14 +226,33 @@ mod tests {
         assert!(patiently(Some(begun), short, never, |_| panic!("the first must succeed")).await.0.is_err());
     }
 
+    fn news(said: &'static [News]) -> BoxStream<'static, (usize, News)> {
+        stream::iter(said).map(|news| (0, *news)).chain(stream::pending()).boxed()
+    }
+
+    fn bell(said: &'static [News]) -> Bell {
+        let pause = Duration::from_millis(20);
+        Bell { spots: BTreeSet::new(), news: news(said), failing: BTreeSet::new(), pause }
+    }
+
+    #[tokio::test]
+    async fn while_a_watch_fails_it_rings_by_itself() {
+        let mut failing = bell(&[News::Works, News::Fails]);
+        for _ in 0..2 {
+            assert!(failing.ring(None, Duration::ZERO).await);
+        }
+        assert!(!failing.ring(Some(Instant::now()), Duration::ZERO).await, "the time is over");
+        let until = Instant::now() + Duration::from_millis(100);
+        assert!(!bell(&[News::Fails, News::Works]).ring(Some(until), Duration::ZERO).await, "it works again");
+    }
+
     #[tokio::test]
     async fn after_news_there_is_a_rest_but_not_beyond_the_time() {
-        let news = || stream::repeat(()).take(2).chain(stream::pending()).boxed();
-        let mut bell = Bell { spots: BTreeSet::new(), news: news() };
+        let mut bell = bell(&[News::Change, News::Change]);
         let (begun, rest) = (Instant::now(), Duration::from_millis(600));
         assert!(bell.ring(None, rest).await);
         assert!(begun.elapsed() >= rest);
-        bell.news = news();
+        bell.news = news(&[News::Change]);
         let until = Instant::now() + Duration::from_millis(50);
         assert!(bell.ring(Some(until), Duration::from_secs(3600)).await, "one last look");
         assert!(!bell.ring(Some(until), rest).await);

@@ -19,14 +19,14 @@ use super::told::{Listed, Told};
 use super::tree::{self, Seen};
 use crate::applyset;
 use crate::calls::Calls;
-use crate::cli::access::{Found, Session};
+use crate::cli::access::{Found, Session, other_owner, release_name};
 use crate::cli::output::tell;
 use crate::discovery::{Kind, Kinds};
 use crate::error::sentence;
 use crate::health;
 use crate::object::ObjectId;
 use crate::redaction::Redactor;
-use crate::release::{History, mask};
+use crate::release::{History, OwnerMark, mask};
 use crate::watches;
 
 const PAGE: u32 = 500;
@@ -128,10 +128,15 @@ pub async fn picture(session: &Session, kinds: &Kinds, found: &Found) -> anyhow:
         .with_context(|| format!("cannot get the {}", found.shown()))?;
     let Some(told) = told.into_iter().next() else { return Ok(None) };
     let mut unknown = vec![];
-    let history = session.history(found).await.unwrap_or_else(|error| {
-        unknown.push(format!("the release's records: {error}; objects are those that the status names"));
-        History::default()
-    });
+    // By what it tells now: who follows began to look before there was a release.
+    let (owner, release) = (told.owner_mark(), release_name(&told.status, &told.owner_mark()));
+    let history = match session.history_of(&owner, &release).await {
+        Ok(history) => own_history(history, &owner, &release, &mut unknown),
+        Err(error) => {
+            unknown.push(format!("the release's records: {error}; objects are those that the status names"));
+            History::default()
+        }
+    };
     let latest = history.latest();
     let ids = members(&told, &history, kinds);
     let seen = join_all(ids.iter().map(|id| seen(&session.calls, kinds, id))).await;
@@ -147,6 +152,13 @@ pub async fn picture(session: &Session, kinds: &Kinds, found: &Found) -> anyhow:
         unknown,
     };
     Ok(Some(picture.redacted(&redactor)))
+}
+
+/// None of it where it is another's.
+fn own_history(history: History, owner: &OwnerMark, release: &str, unknown: &mut Vec<String>) -> History {
+    let Some(who) = other_owner(&history, owner) else { return history };
+    unknown.push(format!("the release {release} belongs to {who}, so nothing of it is shown"));
+    History::default()
 }
 
 /// The objects of a release, by its record or else by the status.

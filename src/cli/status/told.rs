@@ -11,6 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::cli::waiting::condition;
+use crate::release::OwnerMark;
 use crate::release::mask::MASK;
 
 /// A custom resource in a list.
@@ -84,6 +85,16 @@ impl Told {
     pub fn shown(&self) -> String {
         let place = self.metadata.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
         format!("{} {place}{}", self.kind, self.metadata.name)
+    }
+
+    pub fn owner_mark(&self) -> OwnerMark {
+        OwnerMark {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespace: self.metadata.namespace.clone(),
+            name: self.metadata.name.clone(),
+            uid: self.metadata.uid.clone(),
+        }
     }
 
     /// Without the words of programs and people: nobody looked for secrets in them.

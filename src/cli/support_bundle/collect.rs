@@ -13,7 +13,7 @@ use super::bundle::{Bundle, file_name};
 use super::operator::{Lines, OperatorPart};
 use super::{Args, masking};
 use crate::chart::Chart;
-use crate::cli::access::Session;
+use crate::cli::access::{Found, Session};
 use crate::cli::status::look::{self, Which};
 use crate::cli::status::rows::{self, Look};
 use crate::cli::status::told::Told;
@@ -40,21 +40,26 @@ impl Collector<'_> {
     /// Only where there is no cluster to ask.
     pub async fn collect(&self, bundle: &mut Bundle) -> anyhow::Result<()> {
         (self.progress)("connecting");
-        let session = self.args.access.connect().await?;
+        let mut session = self.args.access.connect().await?;
         let kinds = Cache::new(session.calls.clone()).await?.kinds();
         self.versions(&session, &kinds, bundle).await;
         self.project(bundle);
         (self.progress)("looking for the operator");
         let operator = OperatorPart::find(&session, self.args.deployment.as_deref(), bundle).await;
+        if let Some(operator) = &operator {
+            // There are the releases of cluster-scoped kinds.
+            session.namespace.clone_from(&operator.namespace);
+        }
         (self.progress)("looking for custom resources");
         let (resources, mut are_all) = self.resources(&session, bundle).await;
         let mut namespaces: BTreeSet<String> =
             resources.iter().filter_map(|(_, it)| it.metadata.namespace.clone()).collect();
         namespaces.extend(operator.as_ref().map(|operator| operator.namespace.clone()));
-        let mut details = vec![];
+        let (mut details, mut are_learned) = (vec![], true);
         for (kind, told) in resources.iter().take(IN_DETAIL) {
             (self.progress)(&format!("looking at the {}", told.shown()));
-            let detail = self.detail(&session, &kinds, kind, told, bundle).await;
+            let (detail, is_learned) = self.detail(&session, &kinds, kind, told, bundle).await;
+            are_learned &= is_learned;
             walk(detail.objects(), &mut |node| namespaces.extend(node.namespace.clone()));
             details.push(detail);
         }
@@ -65,14 +70,16 @@ impl Collector<'_> {
         }
         spare_names(&resources, &details, &namespaces, bundle);
         (self.progress)("reading Secrets, to leave their values out");
-        let is_blind = !self.learn_secrets(&session, &namespaces, bundle).await;
+        // Whoever knows of no namespace has read no Secret at all.
+        let are_found = resources.is_empty() || !namespaces.is_empty();
+        let is_blind = !self.learn_secrets(&session, &namespaces, bundle).await || !are_found || !are_learned;
         table(&resources, is_blind, bundle);
         details.iter().for_each(|detail| detail.write(is_blind, bundle));
         let pictures: Vec<&Picture> = details.iter().filter_map(|detail| detail.picture.as_ref()).collect();
         if is_blind {
             bundle.lacks(
                 "messages, annotations, events and logs",
-                "not all Secrets could be read, so their values could not be looked for in them",
+                "not all Secrets could be read, or not all records of releases, so their values could not be looked for in them",
             );
         } else {
             (self.progress)("reading events");
@@ -165,8 +172,15 @@ impl Collector<'_> {
         (all, are_all)
     }
 
-    /// The custom resource, its release and its objects. What must not be shown of them is learned.
-    async fn detail(&self, session: &Session, kinds: &Kinds, kind: &Kind, told: &Told, bundle: &mut Bundle) -> Detail {
+    /// The custom resource, its release and its objects. What must not be shown of them is learned; also told is whether it was.
+    async fn detail(
+        &self,
+        session: &Session,
+        kinds: &Kinds,
+        kind: &Kind,
+        told: &Told,
+        bundle: &mut Bundle,
+    ) -> (Detail, bool) {
         let place = place(told);
         let mut detail = Detail { place: place.clone(), ..Detail::default() };
         match self.resource(session, kind, told).await {
@@ -181,28 +195,44 @@ impl Collector<'_> {
         let found = session.get(kind, &told.metadata.name, told.metadata.namespace.as_deref()).await;
         let found = match found {
             Ok(Some(found)) => found,
-            Ok(None) => return detail,
+            Ok(None) => {
+                bundle.lacks(&place, "it was deleted in the meantime");
+                return (detail, false);
+            }
             Err(error) => {
                 bundle.lacks(&place, &error.to_string());
-                return detail;
+                return (detail, false);
             }
         };
-        match session.history(&found).await {
-            Ok(history) => {
-                mask::learn(bundle.redactor(), history.iter());
-                for release in history.iter() {
-                    bundle.hide(masking::manifest_secrets(&release.manifest));
-                    bundle.hide_taken(masking::suspicious_of_release(release.config.clone(), &release.manifest));
-                }
-                detail.history = Some(history.iter().map(masking::revision).collect());
-            }
-            Err(error) => bundle.lacks(&format!("{place}/history.yaml"), &error.to_string()),
+        let history = self.history(session, &found, bundle).await;
+        let is_learned = history.is_ok();
+        match history {
+            Ok(history) => detail.history = Some(history),
+            Err(why) => bundle.lacks(&format!("{place}/history.yaml"), &why),
         }
         match look::picture(session, kinds, &found).await {
             Ok(picture) => detail.picture = picture,
             Err(error) => bundle.lacks(&format!("{place}/status.txt"), &error.to_string()),
         }
-        detail
+        (detail, is_learned)
+    }
+
+    /// The revisions of a release. What must not be shown of them is learned.
+    async fn history(&self, session: &Session, found: &Found, bundle: &mut Bundle) -> Result<Value, String> {
+        let history = session.history(found).await.map_err(|error| error.to_string())?;
+        if history.is_empty() && found.was_deployed() {
+            let namespace = found.release_namespace(&session.namespace);
+            return Err(format!(
+                "there are no records of the release {} in the namespace {namespace}",
+                found.release()
+            ));
+        }
+        mask::learn(bundle.redactor(), history.iter());
+        for release in history.iter() {
+            bundle.hide(masking::manifest_secrets(&release.manifest));
+            bundle.hide_taken(masking::suspicious_of_release(release.config.clone(), &release.manifest));
+        }
+        Ok(history.iter().map(masking::revision).collect())
     }
 
     /// Whether all Secrets could be read.

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::release::mask::MASK;
+use crate::yaml;
 
 /// In the name of a secret, without `-`, `_` and `.`.
 const WORDS: [&str; 21] = [
@@ -80,13 +81,17 @@ pub fn is_common(text: &str) -> bool {
 /// Masks what stands under names that sound like secrets, also in pairs of a name and a value, and tells what it was. Of texts it
 /// tells what seems to be a secret inside of them.
 pub fn mask(value: &mut Value, taken: &mut Vec<Value>) {
+    mask_with(value, taken, inside);
+}
+
+fn mask_with(value: &mut Value, taken: &mut Vec<Value>, of_text: fn(&str, &mut Vec<Value>)) {
     match value {
-        Value::String(text) => inside(text, taken),
-        Value::Array(list) => list.iter_mut().for_each(|inner| mask(inner, taken)),
+        Value::String(text) => of_text(text, taken),
+        Value::Array(list) => list.iter_mut().for_each(|inner| mask_with(inner, taken, of_text)),
         Value::Object(map) => {
             pair(map, taken);
             for (key, inner) in map.iter_mut() {
-                if sounds_secret(key) { texts(inner, taken) } else { mask(inner, taken) }
+                if sounds_secret(key) { texts(inner, taken) } else { mask_with(inner, taken, of_text) }
             }
         }
         _ => {}
@@ -124,22 +129,48 @@ pub fn texts(value: &mut Value, taken: &mut Vec<Value>) {
     }
 }
 
-/// Of `--db-password=…`, of lines such as `password: …`, of private keys, and of `db://me:…@host`.
+/// Of a text that is data itself, and of all that its lines hold.
 pub fn inside(text: &str, taken: &mut Vec<Value>) {
+    // A text in that data may hold data once more, and so on without an end. Of it the lines are enough.
+    data(text).iter_mut().for_each(|data| mask_with(data, taken, lines));
+    lines(text, taken);
+}
+
+/// Of `--db-password=…`, of lines such as `password: …`, of private keys, of `{"password": "…"}`, and of `db://me:…@host`.
+fn lines(text: &str, taken: &mut Vec<Value>) {
     if text.contains("PRIVATE KEY-----") {
         taken.push(text.into());
     }
     for line in text.lines() {
         taken.extend(of_line(line).into_iter().chain(of_addresses(line)).map(Value::from));
+        data(in_braces(line)).iter_mut().for_each(|data| mask_with(data, taken, |_, _| {}));
     }
 }
 
+/// The maps and lists that a text is, as YAML or JSON.
+fn data(text: &str) -> Vec<Value> {
+    let may_be = text.contains(':') || text.trim_start().starts_with('-');
+    let documents = may_be.then(|| yaml::documents(text).ok()).flatten().unwrap_or_default();
+    documents.into_iter().filter(|it| it.is_object() || it.is_array()).collect()
+}
+
+/// JSON may stand in the middle of a line: `--config={…}`.
+fn in_braces(line: &str) -> &str {
+    match (line.find(['{', '[']), line.rfind(['}', ']'])) {
+        (Some(start), Some(end)) if start < end => &line[start..=end],
+        _ => "",
+    }
+}
+
+/// Base64 ends in `=`, and a password may hold `: `. What is before the right one of them is a name.
 fn of_line(line: &str) -> Option<&str> {
-    let (name, said) = line.split_once('=').or_else(|| line.split_once(": "))?;
-    let name = name.trim().trim_matches(['"', '\'', '-', ' ']);
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    let said = said.trim().trim_end_matches(',').trim_matches(['"', '\'']);
-    Some(said).filter(|said| is_name && sounds_secret(name) && !said.is_empty())
+    ["=", ": "].into_iter().find_map(|separator| {
+        let (name, said) = line.split_once(separator)?;
+        let name = name.trim().trim_matches(['"', '\'', '-', ' ']);
+        let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+        let said = said.trim().trim_end_matches(',').trim_matches(['"', '\'']);
+        Some(said).filter(|said| is_name && sounds_secret(name) && !said.is_empty())
+    })
 }
 
 /// The passwords in addresses.
@@ -203,10 +234,36 @@ mod tests {
         assert_eq!(found, taken);
     }
 
+    /// What is told of a text, once each.
+    fn told(text: &str) -> Vec<Value> {
+        let (_, mut taken) = masked(json!({ "text": text }));
+        taken.sort_by_key(Value::to_string);
+        taken.dedup();
+        taken
+    }
+
     #[test]
     fn what_a_text_holds_is_told() {
-        let (_, taken) = masked(json!({"args": ["--db-password=one", "--mode=fast"],
-            "config": "mode: fast\npassword: \"two\"\n", "url": "db://me:three@host/x", "image": "host/oauth-proxy:v7"}));
-        assert_eq!(taken, [json!("one"), json!("two"), json!("three")]);
+        assert_eq!(told("--db-password=one"), [json!("one")]);
+        assert_eq!(told("mode: fast\npassword: \"two\"\n"), [json!("two")]);
+        assert_eq!(told("db://me:three@host/x"), [json!("three")]);
+        assert!(told("--mode=fast").is_empty() && told("host/oauth-proxy:v7").is_empty());
+    }
+
+    #[test]
+    fn a_line_with_both_separators_is_told_by_its_name() {
+        let tail = "\nthis: is: no YAML";
+        assert_eq!(told(&format!("api_key: dGhpcyBpcyBzZWNyZXQ={tail}")), [json!("dGhpcyBpcyBzZWNyZXQ=")]);
+        assert_eq!(told(&format!("password=one: two{tail}")), [json!("one: two")]);
+        assert!(told(&format!("mode: a=b{tail}")).is_empty());
+    }
+
+    #[test]
+    fn a_text_that_is_data_is_read_as_data() {
+        assert_eq!(told(r#"{"db": {"password": "one"}, "mode": "fast"}"#), [json!("one")]);
+        assert_eq!(told("users:\n- {name: API_TOKEN, value: one}\n"), [json!("one")]);
+        assert_eq!(told("auth:\n  pin: 123456\n---\nmode: fast\n"), [json!(123_456)]);
+        assert_eq!(told("app.json: |\n  {\"token\": \"one\"}\n"), [json!("one")]);
+        assert_eq!(told(r#"curl -d '{"token":"one"}' host"#), [json!("one")]);
     }
 }

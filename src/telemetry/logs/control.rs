@@ -32,7 +32,8 @@ pub struct Levels(Arc<Shared>);
 
 struct Shared {
     handle: reload::Handle<EnvFilter, Registry>,
-    started_with: String,
+    /// What is shown from the start, as directives, and the most of it.
+    started_with: (String, Level),
     now: Mutex<Now>,
 }
 
@@ -45,22 +46,18 @@ struct Now {
 }
 
 impl Levels {
-    pub(super) fn new(handle: reload::Handle<EnvFilter, Registry>, started_with: String) -> Self {
+    pub(super) fn new(handle: reload::Handle<EnvFilter, Registry>, started_with: (String, Level)) -> Self {
         Levels(Arc::new(Shared { handle, started_with, now: Mutex::default() }))
     }
 
     /// What is shown now, the most of it where parts of the program differ.
     pub fn level(&self) -> Level {
-        let started_with = || {
-            let shown = self.0.handle.with_current(EnvFilter::max_level_hint).ok().flatten();
-            Level::of(shown)
-        };
-        self.now().level.unwrap_or_else(started_with)
+        self.now().level.unwrap_or(self.0.started_with.1)
     }
 
     /// Shows so much from now on, or again what it was started with. Returns the number of this change.
     fn set(&self, level: Option<Level>, why: &str) -> Result<u64, String> {
-        let directives = level.map_or(self.0.started_with.clone(), level::directives);
+        let directives = level.map_or_else(|| self.0.started_with.0.clone(), level::directives);
         let mut now = self.now();
         self.0.handle.reload(EnvFilter::new(directives)).map_err(|error| error.to_string())?;
         (now.level, now.changes) = (level, now.changes + 1);
@@ -173,4 +170,27 @@ pub async fn ask(place: &Path, question: &str) -> std::io::Result<Result<String,
 /// Where an operator listens, if one does.
 pub fn socket_in(place: &Path) -> PathBuf {
     place.join(SOCKET)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_below_info_is_told_and_changed_by_one_step() {
+        for (asked, more, less) in [
+            (Level::Error, Level::Warn, Level::Panic),
+            (Level::Warn, Level::Info, Level::Error),
+            (Level::Debug, Level::Trace, Level::Info),
+        ] {
+            let started_with = super::super::directives(Some(asked), "").0;
+            let (_layer, handle) = reload::Layer::new(EnvFilter::new(&started_with.0));
+            let levels = Levels::new(handle, started_with);
+            assert_eq!((levels.level(), levels.level().more(), levels.level().less()), (asked, more, less));
+            levels.set(Some(more), "a test").unwrap();
+            assert_eq!(levels.level(), more);
+            levels.set(None, "a test").unwrap();
+            assert_eq!(levels.level(), asked);
+        }
+    }
 }

@@ -3,8 +3,11 @@
 //!
 //! Answers are kept for a while, under the hash of the token. Where the API server cannot be asked, nobody is let in. A token is
 //! never told to anybody else.
+//!
+//! Anybody may send tokens. So only a few are asked about at once, and an API server that does not answer is told of once.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +18,7 @@ use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessRe
 use kube::Client;
 use kube::api::{Api, PostParams};
 use ring::digest::{SHA256, digest};
+use tokio::sync::Semaphore;
 
 use super::{Answer, Question, text};
 use crate::error::sentence;
@@ -25,6 +29,10 @@ const REFUSED: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever tries out tokens does not fill the memory.
 const MOST_KEPT: usize = 1000;
+/// Whoever tries out tokens does not make the operator flood the API server.
+const MOST_ASKED: usize = 4;
+/// How long to wait for one's turn to be asked about.
+const TURN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, PartialEq)]
 enum Verdict {
@@ -38,9 +46,17 @@ enum Verdict {
 /// The token's hash, and what is asked for.
 type Key = (Vec<u8>, String, String);
 
-#[derive(Default)]
 pub struct Access {
     kept: Mutex<HashMap<Key, (Verdict, Instant)>>,
+    turns: Semaphore,
+    /// The API server could not be asked the last time.
+    is_away: AtomicBool,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Access { kept: Mutex::default(), turns: Semaphore::new(MOST_ASKED), is_away: AtomicBool::default() }
+    }
 }
 
 impl Access {
@@ -52,12 +68,9 @@ impl Access {
         let verdict = match (self.kept(&key), client) {
             (Some(verdict), _) => verdict,
             (None, None) => return Some(text(StatusCode::INTERNAL_SERVER_ERROR, "Not connected yet\n")),
-            (None, Some(client)) => match review(client, token, &key).await {
-                Ok(verdict) => self.keep(key, verdict),
-                Err(why) => {
-                    tracing::warn!("a scrape was refused, since the API server could not be asked about it: {why}");
-                    return Some(text(StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed\n"));
-                }
+            (None, Some(client)) => match self.ask(client, token, key).await {
+                Ok(verdict) => verdict,
+                Err(refusal) => return Some(refusal),
             },
         };
         match verdict {
@@ -65,6 +78,24 @@ impl Access {
             Verdict::Unknown => Some(unauthorized()),
             Verdict::Forbidden(user) => {
                 Some(text(StatusCode::FORBIDDEN, format!("Authorization denied for user {user}\n")))
+            }
+        }
+    }
+
+    async fn ask(&self, client: Client, token: &str, key: Key) -> Result<Verdict, Answer> {
+        let Ok(Ok(_turn)) = tokio::time::timeout(TURN, self.turns.acquire()).await else {
+            return Err(text(StatusCode::SERVICE_UNAVAILABLE, "Too many are asked about at once\n"));
+        };
+        match review(client, token, &key).await {
+            Ok(verdict) => {
+                self.is_away.store(false, Ordering::Relaxed);
+                Ok(self.keep(key, verdict))
+            }
+            Err(why) => {
+                if !self.is_away.swap(true, Ordering::Relaxed) {
+                    tracing::warn!("scrapes are refused, since the API server cannot be asked about them: {why}");
+                }
+                Err(text(StatusCode::INTERNAL_SERVER_ERROR, "Authentication failed\n"))
             }
         }
     }
@@ -139,6 +170,12 @@ async fn is_allowed(client: Client, user: UserInfo, verb: &str, path: &str) -> R
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+
+    use futures::stream::{FuturesUnordered, StreamExt};
+    use kube::client::Body;
+
     use super::*;
 
     fn asking(authorization: Option<&str>) -> Question {
@@ -164,6 +201,44 @@ mod tests {
         let code = async |authorization| access.refusal(&asking(authorization), None).await.map(|it| it.status());
         assert_eq!(code(None).await, Some(StatusCode::UNAUTHORIZED));
         assert_eq!(code(Some("Bearer abc")).await, Some(StatusCode::INTERNAL_SERVER_ERROR));
+    }
+
+    /// An API server that answers with this code, or never. Who asks is counted.
+    fn api_server(code: Option<u16>, asked: Arc<AtomicUsize>) -> Client {
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let Some(code) = code else { return std::future::pending().await };
+                Ok::<_, std::io::Error>(http::Response::builder().status(code).body(Body::empty()).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test]
+    async fn who_sends_many_tokens_has_few_of_them_asked_about() {
+        let (access, asked) = (Access::default(), Arc::new(AtomicUsize::new(0)));
+        let client = api_server(None, asked.clone());
+        let refused: FuturesUnordered<_> = (0..100)
+            .map(async |number| {
+                let question = asking(Some(&format!("Bearer {number}")));
+                access.refusal(&question, Some(client.clone())).await.unwrap().status()
+            })
+            .collect();
+        let refused: Vec<StatusCode> = refused.take(100 - MOST_ASKED).collect().await;
+        assert!(refused.iter().all(|code| *code == StatusCode::SERVICE_UNAVAILABLE), "{refused:?}");
+        assert_eq!(asked.load(Ordering::Relaxed), MOST_ASKED);
+    }
+
+    #[tokio::test]
+    async fn an_api_server_that_cannot_be_asked_lets_nobody_in_and_is_told_of_once() {
+        let access = Access::default();
+        assert!(!access.is_away.load(Ordering::Relaxed));
+        for _ in 0..2 {
+            let answer = access.refusal(&asking(Some("Bearer abc")), Some(api_server(Some(500), Arc::default()))).await;
+            assert_eq!(answer.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
+            assert!(access.is_away.load(Ordering::Relaxed), "the next one is not told");
+        }
     }
 
     #[test]
