@@ -77,11 +77,15 @@ impl Draft {
         self.wishes.insert(path.into(), Wish::Remove);
     }
 
-    /// Puts a file into a register. A register that is not there begins as its template.
+    /// Puts a file into a register. A register that is not there begins as its template. One without our marker is operator-sdk's, and the
+    /// file goes to the end of its list.
     pub fn enter(&mut self, register: &Register, file: &str) -> Result<(), ScaffoldError> {
         let text = self.read(register.file)?.unwrap_or_else(|| register.template.to_owned());
         let missing = ScaffoldError::NoMarker { file: register.file.into(), marker: register.marker };
-        self.edit(register.file, markers::insert(&text, register.marker, &entry(file)).ok_or(missing)?);
+        let entry = entry(file);
+        let more = markers::insert(&text, register.marker, &entry);
+        let more = more.or_else(|| markers::append(&text, "resources", &entry));
+        self.edit(register.file, more.ok_or(missing)?);
         Ok(())
     }
 
