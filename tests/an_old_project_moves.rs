@@ -31,7 +31,7 @@ fn old_project(age: &str) -> Site {
     // The definition's file keeps its name.
     for file in files(&site).into_iter().filter(|file| !file.ends_with("config/crd/kustomization.yaml")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        let own = text.replace("example.com", &site.domain()).replace(": shop-", &format!(": {}-", site.name));
+        let own = text.replace(": shop-", &format!(": {}-", site.name)).replace("example.com", &site.domain());
         std::fs::write(file, own).unwrap();
     }
     site
