@@ -132,7 +132,10 @@ impl Project {
     }
 
     pub fn remove(&mut self, resource: &Resource) {
-        let is_meant = |value: &Value, project: &Self| project.resource(value).is_ok_and(|found| found == *resource);
+        let names = |api: &Api| (api.group.clone(), api.version.clone(), api.kind.clone());
+        let is_meant = |value: &Value, project: &Self| {
+            project.resource(value).is_ok_and(|found| names(&found.api) == names(&resource.api))
+        };
         let project = self.clone();
         self.list("resources").retain(|value| !is_meant(value, &project));
         if self.list("resources").is_empty() {
