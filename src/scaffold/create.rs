@@ -282,10 +282,13 @@ pub async fn renew_role(draft: &mut Draft, project: &str, helm: &Helm) -> Result
             Ok(role.notes)
         }
         // A chart that is broken is no reason to refuse work on others, nor to delete its API.
-        (Err(reason), _) => Ok(vec![format!(
-            "{} is left as it is, since it cannot be told what it was made from: {reason}; `chartwright generate rbac` makes it anew",
-            layout::ROLE
-        )]),
+        (Err(reason), _) => {
+            let what = match draft.read(layout::ROLE)? {
+                Some(_) => "is left as it is, since it cannot be told what it was made from",
+                None => "cannot be made",
+            };
+            Ok(vec![format!("{} {what}: {reason}; `chartwright generate rbac` makes it anew", layout::ROLE)])
+        }
     }
 }
 

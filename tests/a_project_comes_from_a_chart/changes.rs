@@ -1,6 +1,10 @@
 //! A project grows and shrinks, and keeps what somebody did by hand.
 
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::command_line::said;
 use crate::harness::site::Site;
+use crate::harness::tool;
 
 #[test]
 fn what_one_command_makes_another_takes_away() {
@@ -133,6 +137,26 @@ fn a_chart_that_is_gone_or_broken_stops_nobody() {
     make_role(&site, &[]);
     site.chartwright(&["delete", "api", "--kind", "Third"]).good();
     assert!(!site.read("config/rbac/role.yaml").contains("thirds"));
+}
+
+/// The role before and after is compared, and the charts that were there are the same in both.
+#[test]
+fn a_chart_that_was_there_is_rendered_once_for_the_role() {
+    let site = Site::initialised();
+    let (calls, helm) = (site.beside("calls"), site.beside("helm"));
+    let script = format!("#!/bin/sh\necho \"$1\" >> {}\nexec {} \"$@\"\n", calls.display(), tool("helm4").display());
+    std::fs::write(&helm, script).unwrap();
+    std::fs::set_permissions(&helm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let renders = |kind: &str| {
+        let mut command = site.command(&["create", "api", "--kind", kind]);
+        command.env("CHARTWRIGHT_HELM", &helm);
+        said(command).good();
+        let told = std::fs::read_to_string(&calls).unwrap();
+        std::fs::remove_file(&calls).unwrap();
+        told.lines().filter(|call| *call == "template").count()
+    };
+    let (alone, beside) = (renders("Shop"), renders("Third"));
+    assert!(alone > 5 && beside <= 2 * alone, "{alone} for one kind, {beside} for one more");
 }
 
 #[test]
