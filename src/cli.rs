@@ -20,6 +20,7 @@ pub mod reference;
 pub mod render;
 pub mod rollback;
 pub mod run;
+mod scaffolding;
 pub mod status;
 pub mod support_bundle;
 pub mod test;

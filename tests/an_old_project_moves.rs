@@ -1,9 +1,9 @@
 //! `chartwright migrate`: a project of operator-sdk's helm plugin becomes one of Chartwright, with its own work left as it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
@@ -31,7 +31,7 @@ fn old_project(age: &str) -> Site {
     // The definition's file keeps its name.
     for file in files(&site).into_iter().filter(|file| !file.ends_with("config/crd/kustomization.yaml")) {
         let text = std::fs::read_to_string(&file).unwrap();
-        let own = text.replace("example.com", &site.domain()).replace(": shop-", &format!(": {}-", site.name));
+        let own = text.replace(": shop-", &format!(": {}-", site.name)).replace("example.com", &site.domain());
         std::fs::write(file, own).unwrap();
     }
     site
@@ -41,7 +41,7 @@ fn files(site: &Site) -> Vec<PathBuf> {
     site.tree().into_keys().map(|path| site.root().join(path)).filter(|path| path.is_file()).collect()
 }
 
-fn differing(site: &Site, before: &std::collections::BTreeMap<PathBuf, Vec<u8>>) -> BTreeSet<String> {
+fn differing(site: &Site, before: &BTreeMap<PathBuf, Vec<u8>>) -> BTreeSet<String> {
     let now = site.tree();
     assert_eq!(now.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>(), "no file comes or goes");
     now.iter().filter(|(path, text)| before[*path] != **text).map(|(path, _)| path.display().to_string()).collect()
@@ -81,6 +81,42 @@ fn a_project_of_any_age_shows_what_would_change_and_then_changes() {
         let again = site.chartwright(&["migrate", "--yes"]).good();
         assert!(again.starts_with("nothing to do: "), "{age}: {again}");
         site.is_as(&after);
+    }
+}
+
+/// Without the file that says which APIs there are: it is written anew, with the same in it.
+fn tree_without_project(site: &Site) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut tree = site.tree();
+    tree.remove(Path::new("PROJECT"));
+    tree
+}
+
+#[test]
+fn a_project_of_any_age_gets_one_more_api_and_loses_it_again() {
+    for age in AGES {
+        let site = old_project(age);
+        site.chartwright(&["migrate", "--yes"]).good();
+        let before = tree_without_project(&site);
+        let said = site.chartwright(&["create", "api", "--kind", "Door"]).good();
+        assert!(said.contains("note: config/rbac/role.yaml was changed by somebody"), "{age}: {said}");
+        let rights = site.kubectl(&["kustomize", "config/rbac"]).good();
+        assert!(
+            rights.contains("name: door-viewer-role\n") && rights.contains("name: manager-role\n"),
+            "{age}: {rights}"
+        );
+        assert_eq!(site.read("watches.yaml").matches("chart: helm-charts/").count(), 2, "{age}");
+        assert!(site.chartwright(&["validate"]).good().starts_with("ok"), "{age}");
+        let project: Value = serde_yaml::from_str(&site.read("PROJECT")).unwrap();
+        let shop = serde_json::json!({
+            "api": {"crdVersion": "v1", "namespaced": true},
+            "domain": site.domain(), "group": "charts", "kind": "Shop", "version": "v1",
+        });
+        assert_eq!((&project["version"], &project["resources"][0]), (&Value::from("3"), &shop), "{age}");
+
+        site.chartwright(&["delete", "api", "--kind", "Door"]).good();
+        assert_eq!(tree_without_project(&site), before, "{age}");
+        site.chartwright(&["delete", "api", "--kind", "Shop", "--version", "v1"]).good();
+        assert!(!site.read("watches.yaml").contains("kind: Shop"), "{age}");
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::process::ExitCode;
 
-use super::create::api::{Flags, Making, here, remarks, sorted, told, written};
+use super::create::api::{Flags, Making, told};
 use super::output::print;
+use super::scaffolding::{here, remarks, sorted, written};
+use crate::scaffold::create::renew_role;
 use crate::scaffold::init::{NewProject, init};
+use crate::scaffold::layout;
+use crate::scaffold::plan::Plan;
 
 /// Make an operator project here
 ///
@@ -50,8 +54,14 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         None => None,
     };
-    let plan = written(&draft, force)?;
     let project = crate::scaffold::create::project(&draft).map_err(sorted)?;
+    let mut notes = vec![];
+    // The one file that cannot be made again without helm.
+    if draft.read(layout::ROLE).map_err(sorted)?.is_none() {
+        let helm = args.making.helm().await?;
+        notes = renew_role(&mut draft, project.name(), &helm).await.map_err(sorted)?;
+    }
+    let plan = written(&draft, force)?;
     let what = match (is_there, plan.steps.len()) {
         (true, 0) => "was there already, nothing is missing".to_owned(),
         (true, files) => format!("was there already; {files} files were written"),
@@ -59,8 +69,8 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut text = format!("project {}, domain {}: {what}\n", project.name(), project.domain());
     text += &match &created {
-        Some(created) => told(created, &plan),
-        None => remarks(&[], &plan) + "next:\n  chartwright create api --kind Nginx\n",
+        Some(created) => remarks(&notes, &Plan::default()) + &told(created, &plan),
+        None => remarks(&notes, &plan) + "next:\n  chartwright create api --kind Nginx\n",
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -7,8 +7,8 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::asking::is_agreed;
-use super::create::api::{here, sorted, written};
 use super::output::{Colour, Format, print, tell};
+use super::scaffolding::{here, sorted, written};
 use crate::preview::unified::{coloured, of_texts};
 use crate::render::Helm;
 use crate::scaffold::generated::Options;

@@ -13,6 +13,7 @@ use super::generated::{self, Options};
 use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::naming;
 use super::project::{Origin, Project, Resource};
+use super::rbac::Surveys;
 use super::sample;
 use super::source::fetching::Fetching;
 use super::source::{self, Ready, Source, Wanted};
@@ -22,6 +23,7 @@ use crate::manifest;
 use crate::reach::trial::SOME_NAMESPACE;
 use crate::render::{Helm, RenderError, Request, complaint};
 use crate::values::{Overrides, Values};
+use crate::yaml;
 
 /// An API that a person asks for.
 #[derive(Clone, Debug)]
@@ -31,8 +33,10 @@ pub struct NewApi {
     pub version: String,
     /// None is called like the chart.
     pub kind: Option<String>,
+    /// None is as in its other versions, or by the rules of English.
     pub plural: Option<String>,
-    pub is_namespaced: bool,
+    /// None is as in its other versions, or namespaced.
+    pub is_namespaced: Option<bool>,
     /// None is a starter chart, or the one that the kind has.
     pub chart: Option<Wanted>,
     pub options: Options,
@@ -60,6 +64,25 @@ pub fn project(draft: &Draft) -> Result<Project, ScaffoldError> {
     Project::parse(&text.ok_or_else(|| ScaffoldError::NoProject(draft.root().to_owned()))?)
 }
 
+/// The APIs of a project. PROJECT may leave a plural out also where it is not the usual one; the definition knows it.
+pub fn resources(draft: &Draft, project: &Project) -> Result<Vec<Resource>, ScaffoldError> {
+    let files = std::fs::read_dir(draft.root().join("config/crd/bases")).into_iter().flatten().flatten();
+    let texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
+    let definitions: Vec<_> = texts.flat_map(|text| yaml::documents(&text).unwrap_or_default()).collect();
+    let mut resources = project.resources()?;
+    for Resource { api, .. } in resources.iter_mut().filter(|one| one.api.plural == api::plural(&one.api.singular)) {
+        let mut names = definitions
+            .iter()
+            .filter(|definition| definition["spec"]["group"] == api.group.as_str())
+            .map(|definition| &definition["spec"]["names"]);
+        let name = names.find(|names| names["kind"] == api.kind.as_str()).and_then(|names| names["plural"].as_str());
+        if let Some(plural) = name.filter(|plural| api::is_label(plural)) {
+            api.plural = plural.to_owned();
+        }
+    }
+    Ok(resources)
+}
+
 /// The chart of a kind that is there, as watches.yaml says.
 fn chart_of(draft: &Draft, api: &Api) -> Result<Chart, ScaffoldError> {
     let entries = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
@@ -82,15 +105,11 @@ pub async fn create(
     let project = project(draft)?;
     let group = project.full_group(&wanted.group);
     // What is wrong with the names is told before anything is fetched.
-    if let Some(kind) = &wanted.kind {
-        Api::new(&group, &wanted.version, kind, wanted.is_namespaced)?;
-    } else {
-        Api::new(&group, &wanted.version, "Kind", wanted.is_namespaced)?;
-    }
+    Api::new(&group, &wanted.version, wanted.kind.as_deref().unwrap_or("Kind"), true)?;
     if wanted.plural.as_ref().is_some_and(|plural| !api::is_label(plural)) {
         return Err(ScaffoldError::Plural(wanted.plural.clone().unwrap_or_default()));
     }
-    let resources = project.resources()?;
+    let resources = resources(draft, &project)?;
     if let Some(kind) = &wanted.kind {
         let same = |resource: &&Resource| resource.api.group == group && resource.api.kind == *kind;
         let versions: Vec<&Resource> = resources.iter().filter(same).collect();
@@ -169,10 +188,13 @@ fn add_version(
     if wanted.chart.is_some() {
         return Err(ScaffoldError::ChartOfVersion(api.kind));
     }
-    if wanted.is_namespaced != api.is_namespaced {
+    if let Some(is_namespaced) = wanted.is_namespaced.filter(|wanted| *wanted != api.is_namespaced) {
         let word = |is_namespaced| if is_namespaced { "namespaced" } else { "cluster-scoped" };
-        let (present, wanted) = (word(api.is_namespaced), word(wanted.is_namespaced));
+        let (present, wanted) = (word(api.is_namespaced), word(is_namespaced));
         return Err(ScaffoldError::Scope { kind: api.kind, present, wanted });
+    }
+    if let Some(plural) = wanted.plural.clone().filter(|plural| *plural != api.plural) {
+        return Err(ScaffoldError::OtherPlural { kind: api.kind, present: api.plural, wanted: plural });
     }
     let chart = chart_of(draft, &present.api)?;
     let path = format!("config/crd/{}", layout::definition(&api));
@@ -195,12 +217,13 @@ fn add_version(
 /// The API's names, now that the chart is known.
 fn named(wanted: &NewApi, project: &Project, chart: &Chart) -> Result<Api, ScaffoldError> {
     let group = project.full_group(&wanted.group);
+    let is_namespaced = wanted.is_namespaced.unwrap_or(true);
     let mut api = match &wanted.kind {
-        Some(kind) => Api::new(&group, &wanted.version, kind, wanted.is_namespaced)?,
+        Some(kind) => Api::new(&group, &wanted.version, kind, is_namespaced)?,
         None => {
             let kind = naming::kind_of_chart(&chart.name);
             let wrong = |error| ScaffoldError::KindOfChart { chart: chart.name.clone(), error };
-            Api::new(&group, &wanted.version, &kind, wanted.is_namespaced).map_err(wrong)?
+            Api::new(&group, &wanted.version, &kind, is_namespaced).map_err(wrong)?
         }
     };
     if let Some(plural) = &wanted.plural {
@@ -244,11 +267,29 @@ fn put_sample(draft: &mut Draft, group: &str, api: &Api, chart: &Chart, name: &s
 
 /// config/rbac/role.yaml follows from all APIs. Returns what a person should know.
 pub async fn renew_role(draft: &mut Draft, project: &str, helm: &Helm) -> Result<Vec<String>, ScaffoldError> {
-    let earlier = generated::role(draft.root(), project, Some(helm)).await.map_err(wrong(layout::ROLE))?;
+    let mut surveys = Surveys::default();
+    let earlier = generated::role_of_charts(draft.root(), project, helm, &mut surveys).await;
     let stage = draft.staged()?;
-    let role = generated::role(stage.path(), project, Some(helm)).await.map_err(wrong(layout::ROLE))?;
-    draft.renew(layout::ROLE, earlier.text, role.text);
-    Ok(role.notes)
+    let role = generated::role_of_charts(stage.path(), project, helm, &mut surveys).await;
+    match (earlier, role) {
+        (Ok(earlier), role) => {
+            let role = role.map_err(wrong(layout::ROLE))?;
+            draft.renew(layout::ROLE, earlier.text, role.text);
+            Ok(role.notes)
+        }
+        (Err(_), Ok(role)) if draft.read(layout::ROLE)?.is_none() => {
+            draft.edit(layout::ROLE, role.text);
+            Ok(role.notes)
+        }
+        // A chart that is broken is no reason to refuse work on others, nor to delete its API.
+        (Err(reason), _) => {
+            let what = match draft.read(layout::ROLE)? {
+                Some(_) => "is left as it is, since it cannot be told what it was made from",
+                None => "cannot be made",
+            };
+            Ok(vec![format!("{} {what}: {reason}; `chartwright generate rbac` makes it anew", layout::ROLE)])
+        }
+    }
 }
 
 fn wrong(path: &str) -> impl FnOnce(String) -> ScaffoldError {

@@ -6,14 +6,14 @@
 use std::path::Path;
 
 use super::api::Api;
-use super::create::{is_same_kind, project, renew_role};
+use super::create::{is_same_kind, project, renew_role, resources};
 use super::draft::Draft;
 use super::entries;
 use super::error::ScaffoldError;
 use super::generated;
 use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::project::{Project, Resource};
-use crate::chart::{Chart, files};
+use crate::chart::{Chart, ChartError, files};
 use crate::render::Helm;
 
 /// An API by its names. The group is without the domain.
@@ -37,7 +37,7 @@ pub struct Deleted {
 /// Takes an API out of a draft.
 pub async fn delete(draft: &mut Draft, named: &Named, helm: &Helm) -> Result<Deleted, ScaffoldError> {
     let mut project = project(draft)?;
-    let resources = project.resources()?;
+    let resources = resources(draft, &project)?;
     let group = project.full_group(&named.group);
     let wanted = Api::new(&group, &named.version, &named.kind, true)?;
     let is_meant = |one: &&Resource| is_same_kind(&one.api, &wanted) && one.api.version == wanted.version;
@@ -121,16 +121,21 @@ fn remove_chart(draft: &mut Draft, project: &mut Project, name: &str) -> Result<
         return Ok(vec![]);
     }
     let dir = draft.root().join(&place);
-    let chart = Chart::load(&dir)?;
-    if project.origin(&chart.name).is_none_or(|origin| origin.digest != chart.digest) {
-        return Ok(vec![format!(
-            "{} was changed since it was fetched, and is left; remove it by hand",
-            place.display()
-        )]);
+    let left = |why: &str| Ok(vec![format!("{} {why}, and is left; remove it by hand", place.display())]);
+    // `create api` puts a chart into the directory of its name, and only such a one has an origin.
+    match Chart::load(&dir) {
+        Ok(chart) if project.origin(name).is_some_and(|origin| origin.digest == chart.digest) => {
+            for found in files::list(&dir)? {
+                draft.remove(place.join(found.path));
+            }
+            project.forget_origin(name);
+            Ok(vec![])
+        }
+        Ok(_) => left("was changed since it was fetched"),
+        Err(ChartError::Absent(_)) => {
+            project.forget_origin(name);
+            Ok(vec![])
+        }
+        Err(error) => left(&format!("cannot be read ({error})")),
     }
-    for found in files::list(&dir)? {
-        draft.remove(place.join(found.path));
-    }
-    project.forget_origin(&chart.name);
-    Ok(vec![])
 }

@@ -2,8 +2,9 @@
 //!
 //! A command reads and writes here. Nothing reaches the disk before [`Draft::commit`], and then all of it or nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use super::entries;
 use super::error::ScaffoldError;
 use super::layout::{self, Register};
 use super::markers;
@@ -77,11 +78,15 @@ impl Draft {
         self.wishes.insert(path.into(), Wish::Remove);
     }
 
-    /// Puts a file into a register. A register that is not there begins as its template.
+    /// Puts a file into a register. A register that is not there begins as its template. One without our marker is operator-sdk's, and the
+    /// file goes to the end of its list.
     pub fn enter(&mut self, register: &Register, file: &str) -> Result<(), ScaffoldError> {
         let text = self.read(register.file)?.unwrap_or_else(|| register.template.to_owned());
         let missing = ScaffoldError::NoMarker { file: register.file.into(), marker: register.marker };
-        self.edit(register.file, markers::insert(&text, register.marker, &entry(file)).ok_or(missing)?);
+        let entry = entry(file);
+        let more = markers::insert(&text, register.marker, &entry);
+        let more = more.or_else(|| markers::append(&text, "resources", &entry));
+        self.edit(register.file, more.ok_or(missing)?);
         Ok(())
     }
 
@@ -125,10 +130,16 @@ impl Draft {
                 entries.filter(|entry| entry.path().is_file()).map(|entry| Path::new(dir).join(entry.file_name())),
             );
         }
-        let charts = std::fs::read_dir(self.root.join(layout::CHARTS)).into_iter().flatten().flatten();
-        for chart in charts.filter(|entry| entry.path().join("Chart.yaml").is_file()) {
-            let place = Path::new(layout::CHARTS).join(chart.file_name());
-            paths.extend(files::list(&chart.path())?.into_iter().map(|found| place.join(found.path)));
+        for entry in entries::read(&self.read(layout::WATCHES)?.unwrap_or_default()) {
+            let Some(place) = inside(Path::new(&entry.chart)) else { continue };
+            let chart = self.root.join(&place);
+            if chart.join("Chart.yaml").is_file() {
+                // Whoever loads a chart that cannot be listed is told why.
+                let found = files::list(&chart).unwrap_or_default();
+                paths.extend(found.into_iter().map(|found| place.join(found.path)));
+            } else if chart.is_file() {
+                paths.push(place);
+            }
         }
         Ok(paths)
     }
@@ -146,6 +157,12 @@ impl Draft {
         write::carry_out(&self.root, &plan.steps)?;
         Ok(plan)
     }
+}
+
+/// A path without `.`, unless it leads out of the directory that it is relative to.
+fn inside(path: &Path) -> Option<PathBuf> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }
 
 fn entry(file: &str) -> String {

@@ -49,7 +49,10 @@ pub fn add(text: &str, api: &Api, chart: &str) -> Option<String> {
 /// Without the entry of a kind. None where its lines cannot be told from the rest.
 pub fn remove(text: &str, api: &Api) -> Option<String> {
     let (start, end) = lines_of(text, api)?;
-    Some(format!("{}{}", &text[..start], &text[end..]))
+    let rest = format!("{}{}", &text[..start], &text[end..]);
+    let (mut wanted, at) = listed(text, api)?;
+    wanted.remove(at);
+    (values(&rest)? == wanted).then_some(rest)
 }
 
 /// The same entry for another version. None where its lines cannot be told from the rest.
@@ -64,25 +67,57 @@ pub fn with_version(text: &str, api: &Api, version: &str) -> Option<String> {
         _ => line.to_owned(),
     };
     let entry: String = text[start..end].split_inclusive('\n').map(change).collect();
-    is_changed.then(|| format!("{}{entry}{}", &text[..start], &text[end..]))
+    let changed = format!("{}{entry}{}", &text[..start], &text[end..]);
+    let (mut wanted, at) = listed(text, api)?;
+    wanted[at]["version"] = version.into();
+    (values(&changed)? == wanted).then_some(changed)
 }
 
-/// Where the entry of this very kind and version begins and ends: at a dash in the first column, up to the next line there.
+/// All that the file says. Texts are cut by their lines, and this tells whether the cut was right.
+fn values(text: &str) -> Option<Vec<Value>> {
+    match yaml::parse(text) {
+        Ok(Value::Array(entries)) => Some(entries),
+        Ok(Value::Null) => Some(vec![]),
+        _ => None,
+    }
+}
+
+/// All entries, and which of them is of this very kind and version.
+fn listed(text: &str, api: &Api) -> Option<(Vec<Value>, usize)> {
+    let all = values(text)?;
+    let at = all.iter().position(|value| is_meant(&Entry::of(value), api))?;
+    Some((all, at))
+}
+
+fn is_meant(entry: &Entry, api: &Api) -> bool {
+    entry.is_of(&api.group, &api.kind) && entry.version == api.version
+}
+
+/// Where the entry of this very kind and version begins and ends: at a dash in the first column, up to the next line there. A comment
+/// there ends it only if nothing of the entry follows.
 fn lines_of(text: &str, api: &Api) -> Option<(usize, usize)> {
     let mut starts = vec![];
+    // The first of the comments that may still be inside.
+    let mut comment = None;
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        if !line.starts_with([' ', '\t', '\n', '\r']) {
+        if line.starts_with('#') {
+            comment = comment.or(Some(at));
+        } else if !line.starts_with([' ', '\t', '\n', '\r']) {
+            starts.extend(comment.take());
             starts.push(at);
+        } else if !line.trim().is_empty() {
+            comment = None;
         }
         at += line.len();
     }
+    starts.extend(comment);
     starts.push(text.len());
-    let is_meant = |(start, end): &(usize, usize)| {
+    let is_wanted = |(start, end): &(usize, usize)| {
         let entries = if text[*start..].starts_with('-') { read(&text[*start..*end]) } else { vec![] };
-        entries.first().is_some_and(|entry| entry.is_of(&api.group, &api.kind) && entry.version == api.version)
+        entries.first().is_some_and(|entry| is_meant(entry, api))
     };
-    starts.windows(2).map(|pair| (pair[0], pair[1])).find(is_meant)
+    starts.windows(2).map(|pair| (pair[0], pair[1])).find(is_wanted)
 }
 
 #[cfg(test)]
@@ -114,5 +149,28 @@ mod tests {
         assert!(remove(text, &api("Shop")).unwrap().ends_with("# of Shop\n"));
         let newer = with_version(text, &api("Web"), "v2").unwrap();
         assert_eq!(newer, text.replacen("- version: v1", "- version: v2", 1));
+    }
+
+    #[test]
+    fn a_comment_in_an_entry_does_not_end_it() {
+        let shop = "- group: charts.example.com\n  version: v1\n  kind: Shop\n  chart: d\n";
+        let web = "- group: charts.example.com\n  version: v1\n  kind: Web\n  chart: c\n#  watchDependentResources: false\n\n  overrideValues: {a: b}\n";
+        let text = format!("{shop}{web}# the end\n");
+        assert_eq!(remove(&text, &api("Web")).unwrap(), format!("{shop}# the end\n"));
+        assert_eq!(remove(&text, &api("Shop")).unwrap(), format!("{web}# the end\n"));
+    }
+
+    #[test]
+    fn what_would_change_another_entry_is_not_done() {
+        // A text that looks like the entry, in another one.
+        let inner = "- {group: charts.example.com, version: v1, kind: Web, chart: c}\n";
+        let shop = format!("- group: charts.example.com\n  version: v1\n  kind: Shop\n  chart: \"\n{inner}\"\n");
+        assert_eq!(remove(&shop, &api("Web")), None);
+        let anchored =
+            "- &one {group: charts.example.com, version: v1, kind: Web, chart: c}\n- {<<: *one, kind: Shop}\n";
+        assert_eq!(remove(anchored, &api("Web")), None);
+        let nested =
+            "- overrideValues:\n    version: v1\n  group: charts.example.com\n  version: v1\n  kind: Web\n  chart: c\n";
+        assert_eq!(with_version(nested, &api("Web"), "v2"), None);
     }
 }

@@ -46,6 +46,8 @@ pub enum ScaffoldError {
     ChartOfVersion(String),
     #[error("{kind} is {present} in its other versions, and cannot be {wanted} in this one")]
     Scope { kind: String, present: &'static str, wanted: &'static str },
+    #[error("the plural of {kind} is {present:?} in its other versions, and cannot be {wanted:?} in this one")]
+    OtherPlural { kind: String, present: String, wanted: String },
     #[error("watches.yaml has no entry for {kind} of {group}, which PROJECT has; put it back, or make the API again")]
     NotWatched { kind: String, group: String },
     #[error("the entry for {0} in watches.yaml cannot be told from the rest; edit it by hand")]
@@ -78,6 +80,8 @@ pub enum ScaffoldError {
         "the chart calls itself {0:?}, and a chart's name is made of letters, digits, `-`, `_` and `.` only; correct its Chart.yaml"
     )]
     ChartName(String),
+    #[error("the chart at {place} is {present}, not {wanted}; leave --helm-chart-version out, or name another chart")]
+    OtherVersion { place: String, present: String, wanted: String },
     #[error("cannot fetch {what}: {said}")]
     Fetch { what: String, said: String },
     #[error("cannot fetch {what}: helm did not end within {seconds} s")]

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use super::api::Api;
 use super::crd::{self, Definition};
+use super::rbac::{RbacError, Surveys};
 use super::values::ChartValues;
 use super::{layout, rbac};
 use crate::chart::Chart;
@@ -62,21 +63,41 @@ fn values_of(chart: &Chart) -> Result<ChartValues, String> {
 
 /// config/rbac/role.yaml: what the operator may do for all APIs of the project in a directory. `helm` is None where it has none.
 pub async fn role(dir: &Path, project: &str, helm: Option<&Helm>) -> Result<Generated, String> {
-    let options = rbac::Options { name: Some(project.to_owned()), ..rbac::Options::default() };
-    let watches = match helm {
-        None => vec![],
-        Some(helm) => match watches::load(&dir.join(layout::WATCHES), dir, helm).await {
-            Ok(watches) => watches.entries,
-            // A project that is being made has no file yet.
-            Err(WatchesError::Read { error, .. }) if error.kind() == ErrorKind::NotFound => vec![],
-            Err(WatchesError::Empty { .. }) => vec![],
-            Err(error) => return Err(error.to_string()),
-        },
+    match helm {
+        Some(helm) => role_of_charts(dir, project, helm, &mut Surveys::default()).await,
+        None => made(rbac::without_charts(dir, &options_of(dir, project)?)),
+    }
+}
+
+/// The same, with what is known of charts already.
+pub async fn role_of_charts(
+    dir: &Path,
+    project: &str,
+    helm: &Helm,
+    surveys: &mut Surveys,
+) -> Result<Generated, String> {
+    let options = options_of(dir, project)?;
+    let watches = match watches::load(&dir.join(layout::WATCHES), dir, helm).await {
+        Ok(watches) => watches.entries,
+        // A project that is being made has no file yet.
+        Err(WatchesError::Read { error, .. }) if error.kind() == ErrorKind::NotFound => vec![],
+        Err(WatchesError::Empty { .. }) => vec![],
+        Err(error) => return Err(error.to_string()),
     };
-    let generated = match helm {
-        Some(helm) if !watches.is_empty() => rbac::generate(dir, &watches, helm, &options).await,
-        _ => rbac::without_charts(dir, &options),
-    };
+    made(match watches.is_empty() {
+        false => rbac::generate(dir, &watches, helm, &options, surveys).await,
+        true => rbac::without_charts(dir, &options),
+    })
+}
+
+/// The role stays of the sort that it is: for named namespaces, or with the right to escalate.
+fn options_of(dir: &Path, project: &str) -> Result<rbac::Options, String> {
+    let before = rbac::read(&dir.join(layout::ROLE)).map_err(|error| error.to_string())?;
+    let options = rbac::Options::of_role(&before.unwrap_or_default());
+    Ok(rbac::Options { name: Some(project.to_owned()), ..options })
+}
+
+fn made(generated: Result<rbac::Generated, RbacError>) -> Result<Generated, String> {
     let rbac::Generated { files, notes } = generated.map_err(|error| error.to_string())?;
     let role = files.into_iter().find(|(path, _)| path == Path::new(rbac::ROLE)).map(|(_, text)| text);
     Ok(Generated { text: role.unwrap_or_default(), notes })

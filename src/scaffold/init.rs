@@ -4,6 +4,7 @@
 //! kept in any case.
 
 use super::draft::Draft;
+use super::entries;
 use super::error::ScaffoldError;
 use super::generated;
 use super::layout;
@@ -24,7 +25,7 @@ pub async fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Re
     if let Some(text) = draft.read(layout::PROJECT)? {
         let project = Project::parse(&text)?;
         check_same(&project, wanted)?;
-        restore(draft, &project, is_forced)?;
+        restore(draft, &project, is_forced).await?;
         return Ok(true);
     }
     let name = wanted.name.clone().unwrap_or_else(|| naming::project_of_directory(draft.root()));
@@ -35,10 +36,16 @@ pub async fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Re
     for (path, text) in layout::files(&project) {
         draft.make(path, text);
     }
-    let wrong = |reason| ScaffoldError::Generated { file: layout::ROLE.into(), reason };
-    draft.make(layout::ROLE, generated::role(draft.root(), &name, None).await.map_err(wrong)?.text);
+    make_role(draft, &name).await?;
     draft.make(layout::PROJECT, project.text()?);
     Ok(false)
+}
+
+/// The role of an operator without charts.
+async fn make_role(draft: &mut Draft, name: &str) -> Result<(), ScaffoldError> {
+    let wrong = |reason| ScaffoldError::Generated { file: layout::ROLE.into(), reason };
+    draft.make(layout::ROLE, generated::role(draft.root(), name, None).await.map_err(wrong)?.text);
+    Ok(())
 }
 
 fn check_same(project: &Project, wanted: &NewProject) -> Result<(), ScaffoldError> {
@@ -51,12 +58,17 @@ fn check_same(project: &Project, wanted: &NewProject) -> Result<(), ScaffoldErro
     Ok(())
 }
 
-fn restore(draft: &mut Draft, project: &Project, is_forced: bool) -> Result<(), ScaffoldError> {
+/// The role of an operator with charts needs helm: see [`super::create::renew_role`].
+async fn restore(draft: &mut Draft, project: &Project, is_forced: bool) -> Result<(), ScaffoldError> {
     for (path, text) in layout::files(project) {
         let is_there = draft.read(path)?.is_some();
         if !is_there || (is_forced && !layout::grows(path)) {
             draft.make(path, text);
         }
+    }
+    let has_charts = !entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default()).is_empty();
+    if !has_charts && draft.read(layout::ROLE)?.is_none() {
+        make_role(draft, project.name()).await?;
     }
     Ok(())
 }

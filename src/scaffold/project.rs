@@ -2,7 +2,8 @@
 //!
 //! It is kubebuilder's file, version 3, so that tools which know that find what they look for. What others put in is kept. Our own part
 //! is under `plugins`, where any tool may have one: for each chart its source and the digest of its files, which tells later whether
-//! somebody has changed it.
+//! somebody has changed it. The first releases of operator-sdk wrote version 3-alpha. It is read too, and becomes version 3 with the next
+//! API.
 
 use serde_yaml::{Mapping, Value};
 
@@ -11,6 +12,8 @@ use super::error::ScaffoldError;
 
 /// What operator-sdk calls a project of this kind.
 pub const LAYOUT: &str = "helm.sdk.operatorframework.io/v1";
+/// The version that operator-sdk wrote before 3.
+const ALPHA: &str = "3-alpha";
 const PLUGIN: &str = "chartwright.dev/v1";
 const HEAD: &str = "# What this project is and which APIs it has. `chartwright` and operator-sdk read and write it.\n";
 
@@ -56,15 +59,11 @@ impl Project {
         let head: String = text.split_inclusive('\n').take_while(|line| line.starts_with('#')).collect();
         let fields: Mapping = serde_yaml::from_str(text).map_err(|error| wrong(error.to_string()))?;
         let project = Project { head, fields };
-        if project.text_of("version") != "3" {
+        if !["3", ALPHA].contains(&project.text_of("version")) {
             return Err(wrong("its version is not \"3\"".into()));
         }
-        let layouts = match project.fields.get("layout") {
-            Some(Value::Sequence(layouts)) => layouts.iter().filter_map(Value::as_str).collect(),
-            Some(Value::String(layout)) => vec![layout.as_str()],
-            _ => vec![],
-        };
-        match layouts.iter().any(|layout| layout.starts_with("helm.sdk.operatorframework.io/")) {
+        let layouts = layouts(project.fields.get("layout"));
+        match layouts.iter().any(|layout| is_helm(layout)) {
             true => Ok(project),
             false => Err(wrong(format!("its layout is {}, and only helm projects are known", layouts.join(", ")))),
         }
@@ -102,9 +101,10 @@ impl Project {
         let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let domain = value.get("domain").and_then(Value::as_str).unwrap_or(self.domain());
         let group = [field("group"), domain].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(".");
-        let is_namespaced = value.get("api").and_then(|api| api.get("namespaced")).and_then(Value::as_bool);
-        // kubebuilder leaves the field out where it is false.
-        let mut api = Api::new(&group, field("version"), field("kind"), is_namespaced.unwrap_or(false))?;
+        // kubebuilder leaves the field out where it is false. Version 3-alpha has no such map, and its kinds are namespaced.
+        let is_namespaced =
+            value.get("api").is_none_or(|api| api.get("namespaced").and_then(Value::as_bool) == Some(true));
+        let mut api = Api::new(&group, field("version"), field("kind"), is_namespaced)?;
         if !field("plural").is_empty() {
             api.plural = field("plural").to_owned();
         }
@@ -112,6 +112,7 @@ impl Project {
     }
 
     pub fn add(&mut self, resource: &Resource) {
+        self.lift();
         let Resource { group, api } = resource;
         let mut served = Mapping::new();
         served.insert("crdVersion".into(), "v1".into());
@@ -131,11 +132,33 @@ impl Project {
     }
 
     pub fn remove(&mut self, resource: &Resource) {
-        let is_meant = |value: &Value, project: &Self| project.resource(value).is_ok_and(|found| found == *resource);
+        let names = |api: &Api| (api.group.clone(), api.version.clone(), api.kind.clone());
+        let is_meant = |value: &Value, project: &Self| {
+            project.resource(value).is_ok_and(|found| names(&found.api) == names(&resource.api))
+        };
         let project = self.clone();
         self.list("resources").retain(|value| !is_meant(value, &project));
         if self.list("resources").is_empty() {
             self.fields.shift_remove("resources");
+        }
+    }
+
+    /// Version 3-alpha becomes version 3, in which a resource says more of itself.
+    fn lift(&mut self) {
+        if self.text_of("version") != ALPHA {
+            return;
+        }
+        self.put("version", "3".into());
+        let layouts = layouts(self.fields.get("layout")).into_iter().map(Value::from).collect();
+        self.put("layout", Value::Sequence(layouts));
+        let domain = Value::from(self.domain());
+        let Some(Value::Sequence(resources)) = self.fields.get_mut("resources") else { return };
+        for resource in resources.iter_mut().filter_map(Value::as_mapping_mut) {
+            let format = resource.shift_remove("crdVersion").unwrap_or_else(|| "v1".into());
+            let api = Mapping::from_iter([("crdVersion".into(), format), ("namespaced".into(), true.into())]);
+            resource.entry("api".into()).or_insert(Value::Mapping(api));
+            resource.entry("domain".into()).or_insert(domain.clone());
+            sort(resource);
         }
     }
 
@@ -152,9 +175,7 @@ impl Project {
 
     fn put(&mut self, name: &str, value: Value) {
         self.fields.insert(name.into(), value);
-        let mut fields: Vec<(Value, Value)> = std::mem::take(&mut self.fields).into_iter().collect();
-        fields.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
-        self.fields = fields.into_iter().collect();
+        sort(&mut self.fields);
     }
 
     /// What is known of a chart.
@@ -213,6 +234,28 @@ impl Project {
     }
 }
 
+/// The layouts of a PROJECT file: a list, or in early ones a single text.
+pub fn layouts(field: Option<&Value>) -> Vec<&str> {
+    match field {
+        Some(Value::Sequence(layouts)) => layouts.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(layout)) => vec![layout.as_str()],
+        _ => vec![],
+    }
+}
+
+/// Whether a layout is that of operator-sdk's helm plugin.
+pub fn is_helm(layout: &str) -> bool {
+    let version = layout.strip_prefix("helm.sdk.operatorframework.io/");
+    version.is_some_and(|version| version == "v1" || version.starts_with("v1-"))
+}
+
+/// By name, as kubebuilder writes fields.
+fn sort(fields: &mut Mapping) {
+    let mut all: Vec<(Value, Value)> = std::mem::take(fields).into_iter().collect();
+    all.sort_by(|(a, _), (b, _)| a.as_str().cmp(&b.as_str()));
+    *fields = all.into_iter().collect();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,6 +312,18 @@ mod tests {
         let mut project = Project::new("shop", "example.com");
         project.add(&wanted);
         assert_eq!(Project::parse(&project.text().unwrap()).unwrap().resources().unwrap(), [wanted]);
+    }
+
+    #[test]
+    fn a_project_of_the_first_releases_is_read_and_becomes_one_of_version_3_with_the_next_api() {
+        let before = "domain: example.com\nlayout: helm.sdk.operatorframework.io/v1\nprojectName: shop\nresources:\n- crdVersion: v1\n  group: charts\n  kind: Nginx\n  version: v1\nversion: 3-alpha\n";
+        let mut project = Project::parse(before).unwrap();
+        assert_eq!((project.resources().unwrap(), project.text().unwrap()), (vec![resource("v1")], before.to_owned()));
+        project.add(&resource("v2"));
+        let mut expected = Project { head: String::new(), ..Project::new("shop", "example.com") };
+        expected.add(&resource("v1"));
+        expected.add(&resource("v2"));
+        assert_eq!(project.text().unwrap(), expected.text().unwrap());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::chart::ChartError;
+use crate::chart::{Chart, ChartError};
 use crate::reach::Reach;
 use crate::render::{Helm, RenderError};
 use crate::scaffold::api::{self, Api};
@@ -73,6 +73,15 @@ pub struct Options {
     pub most_renders: usize,
 }
 
+impl Options {
+    /// As they were when the text of a role was made. One of somebody else says nothing.
+    pub fn of_role(text: &str) -> Self {
+        let flags = text::flags_of(text);
+        let is_given = |flag: &str| flags.contains(&flag);
+        Options { is_namespaced: is_given("--namespaced"), escalates: is_given("--escalate"), ..Options::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options { name: None, apis: vec![], is_namespaced: false, escalates: false, most_renders: MOST_RENDERS }
@@ -86,6 +95,33 @@ pub struct Generated {
     pub files: Vec<(PathBuf, String)>,
     /// What a person should know, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// What charts can make, for as long as somebody asks: each is rendered once, in however many projects it is.
+#[derive(Debug, Default)]
+pub struct Surveys(Vec<(Asked, Surveyed)>);
+
+/// All that a survey follows from.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    chart: String,
+    overrides: Overrides,
+    specs: Vec<Value>,
+    most_renders: usize,
+}
+
+impl Surveys {
+    async fn of(&mut self, subject: Subject<'_>) -> Result<Surveyed, RbacError> {
+        let Subject { chart: Chart { digest, .. }, overrides, specs, most_renders, .. } = &subject;
+        let (chart, overrides, specs) = (digest.clone(), (*overrides).clone(), specs.clone());
+        let asked = Asked { chart, overrides, specs, most_renders: *most_renders };
+        if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == asked) {
+            return Ok(known.clone());
+        }
+        let found = subject.survey().await?;
+        self.0.push((asked, found.clone()));
+        Ok(found)
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -107,26 +143,15 @@ pub async fn generate(
     watches: &[Watch],
     helm: &Helm,
     options: &Options,
+    surveys: &mut Surveys,
 ) -> Result<Generated, RbacError> {
-    let mut surveyed: Vec<(String, Overrides, Surveyed)> = vec![];
     let mut all = vec![];
     let definitions = documents_in(&project.join("config/crd/bases"))?;
     let samples = documents_in(&project.join("config/samples"))?;
     for watch in watches {
-        let specs = specs_for(watch, &samples);
-        let is_same = |(chart, overrides, _): &&(String, Overrides, Surveyed)| {
-            *chart == watch.chart.digest && *overrides == watch.overrides
-        };
-        let mut found = match surveyed.iter().find(is_same).filter(|_| specs.is_empty()) {
-            Some((.., known)) => known.clone(),
-            None => {
-                let (chart, overrides) = (&watch.chart, &watch.overrides);
-                let subject = Subject { chart, overrides, helm, specs, most_renders: options.most_renders };
-                let found = subject.survey().await?;
-                surveyed.push((chart.digest.clone(), overrides.clone(), found.clone()));
-                found
-            }
-        };
+        let (chart, overrides, specs) = (&watch.chart, &watch.overrides, specs_for(watch, &samples));
+        let subject = Subject { chart, overrides, helm, specs, most_renders: options.most_renders };
+        let mut found = surveys.of(subject).await?;
         // A chart may make custom resources of the project itself.
         definitions.iter().for_each(|definition| found.findings.kinds.learn(definition));
         let (api, note) = api_of(watch, &options.apis, &definitions);
@@ -237,7 +262,7 @@ fn documents_in(dir: &Path) -> Result<Vec<Value>, RbacError> {
 }
 
 /// A file's text; None where there is none.
-fn read(path: &Path) -> Result<Option<String>, RbacError> {
+pub(super) fn read(path: &Path) -> Result<Option<String>, RbacError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

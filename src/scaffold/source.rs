@@ -69,6 +69,20 @@ impl Wanted {
         Ok(Wanted { source, version: version.map(str::to_owned) })
     }
 
+    /// What lies at a place has the version that it has. helm chooses only in repositories and registries.
+    fn check(&self, present: &str) -> Result<(), ScaffoldError> {
+        let is_one = matches!(self.source, Source::Local(_) | Source::Address(_));
+        let is_other = |wanted: &&String| wanted.trim_start_matches('v') != present.trim_start_matches('v');
+        match self.version.as_ref().filter(is_other) {
+            Some(wanted) if is_one => Err(ScaffoldError::OtherVersion {
+                place: self.shown(),
+                present: present.to_owned(),
+                wanted: wanted.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// For messages and for the PROJECT file.
     pub fn shown(&self) -> String {
         match &self.source {
@@ -110,6 +124,7 @@ pub async fn obtain(wanted: &Wanted, fetching: &Fetching<'_>, tell: &dyn Fn(&str
         }
     };
     let copy = Copy::of(&origin, &place)?;
+    wanted.check(&copy.version)?;
     if let Some(missing) = dependencies::missing(&copy.dir)? {
         tell(&format!("fetching the dependencies of {}", copy.chart));
         fetching.dependencies(&missing, &copy.dir, &copy.chart).await?;
@@ -122,6 +137,7 @@ pub async fn obtain(wanted: &Wanted, fetching: &Fetching<'_>, tell: &dyn Fn(&str
 struct Copy {
     dir: PathBuf,
     chart: String,
+    version: String,
 }
 
 /// So many directories lie between a copy and the private place that it is in: paths to charts beside it may lead up.
@@ -137,7 +153,7 @@ impl Copy {
         let root = place.path().join("copy");
         let dir = root.join(["d"; DEPTH].join("/")).join(&chart.name);
         write_all(&dir, files_of(&chart)?.into_iter())?;
-        let copy = Copy { dir, chart: chart.name.clone() };
+        let copy = Copy { dir, chart: chart.name.clone(), version: chart.version.clone() };
         if origin.is_dir() {
             copy.show_neighbours(origin, &root)?;
         }
@@ -218,6 +234,21 @@ mod tests {
         assert_eq!(read("web", Some("https://host")), named);
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(read(dir.path().to_str().unwrap(), None), Source::Local(dir.path().into()));
+    }
+
+    #[test]
+    fn a_chart_at_a_place_is_not_taken_for_another_version() {
+        let checked = |source: Source, version: Option<&str>| {
+            Wanted { source, version: version.map(str::to_owned) }.check("1.0.0").map_err(|error| error.to_string())
+        };
+        for source in [Source::Local("./web".into()), Source::Address("https://host/web.tgz".into())] {
+            assert_eq!(checked(source.clone(), None), Ok(()));
+            assert_eq!(checked(source.clone(), Some("v1.0.0")), Ok(()));
+            let place = Wanted { source: source.clone(), version: None }.shown();
+            let error = checked(source, Some("2.0.0")).unwrap_err();
+            assert!(error.starts_with(&format!("the chart at {place} is 1.0.0, not 2.0.0")), "{error}");
+        }
+        assert_eq!(checked(Source::Oci("oci://host/web".into()), Some("^1.0.0")), Ok(()));
     }
 
     #[test]

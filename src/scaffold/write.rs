@@ -34,6 +34,8 @@ enum Done {
     File(PathBuf),
     /// The first is now called like the second.
     Moved(PathBuf, PathBuf),
+    /// What was there is now called like the second, for as long as it may be needed.
+    MovedAside(PathBuf, PathBuf),
 }
 
 struct Work<'a> {
@@ -68,17 +70,15 @@ impl Work<'_> {
     fn put_in_place(&mut self, step: &Step) -> io::Result<()> {
         let target = self.root.join(&step.path);
         if !matches!(step.action, Action::Create(_)) {
-            self.rename(&target, &aside(&target, "old"))?;
+            let old = aside(&target, "old");
+            fs::rename(&target, &old)?;
+            self.done.push(Done::MovedAside(target.clone(), old));
         }
-        match step.action {
-            Action::Remove => Ok(()),
-            Action::Create(_) | Action::Replace(_) => self.rename(&aside(&target, "new"), &target),
+        if !matches!(step.action, Action::Remove) {
+            let new = aside(&target, "new");
+            fs::rename(&new, &target)?;
+            self.done.push(Done::Moved(new, target));
         }
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)?;
-        self.done.push(Done::Moved(from.to_owned(), to.to_owned()));
         Ok(())
     }
 
@@ -89,7 +89,7 @@ impl Work<'_> {
             let (place, undone) = match done {
                 Done::Directory(dir) => (dir.clone(), fs::remove_dir(dir)),
                 Done::File(file) => (file.clone(), fs::remove_file(file)),
-                Done::Moved(from, to) => (to.clone(), fs::rename(to, from)),
+                Done::Moved(from, to) | Done::MovedAside(from, to) => (to.clone(), fs::rename(to, from)),
             };
             if undone.is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 left.push(place.display().to_string());
@@ -105,9 +105,7 @@ impl Work<'_> {
     /// What was moved aside goes, and directories that are empty now. Whatever stays does no harm.
     fn tidy(&self, steps: &[Step]) {
         for done in &self.done {
-            if let Done::Moved(_, to) = done
-                && to.extension().is_some_and(|extension| extension == "old")
-            {
+            if let Done::MovedAside(_, to) = done {
                 let _ = fs::remove_file(to);
             }
         }
@@ -175,6 +173,16 @@ mod tests {
         carry_out(dir.path(), &steps).unwrap();
         let expected = [("a", "directory"), ("a/b", "directory"), ("a/b/new", "3"), ("changed", "4")];
         assert_eq!(tree(dir.path()), expected.map(|(name, text)| (name.to_owned(), text.to_owned())));
+    }
+
+    #[test]
+    fn a_file_may_be_called_as_what_is_moved_aside_is() {
+        let dir = place();
+        carry_out(dir.path(), &[step("values.yaml.old", Action::Create(b"1".to_vec()))]).unwrap();
+        carry_out(dir.path(), &[step("changed.new.old", Action::Create(b"2".to_vec()))]).unwrap();
+        carry_out(dir.path(), &[step("changed.new.old", Action::Replace(b"3".to_vec()))]).unwrap();
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
+        assert_eq!((read("values.yaml.old").as_deref(), read("changed.new.old").as_deref()), (Some("1"), Some("3")));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! A project grows and shrinks, and keeps what somebody did by hand.
 
+use std::os::unix::fs::PermissionsExt;
+
+use crate::harness::command_line::said;
 use crate::harness::site::Site;
+use crate::harness::tool;
 
 #[test]
 fn what_one_command_makes_another_takes_away() {
@@ -52,6 +56,9 @@ fn init_again_mends_and_keeps_what_was_changed() {
     let before = site.tree();
     site.chartwright(&["init"]).good();
     site.is_as(&before);
+    std::fs::remove_file(site.root().join("config/rbac/role.yaml")).unwrap();
+    site.chartwright(&["init"]).good();
+    site.is_as(&before);
     std::fs::remove_file(site.root().join("Dockerfile")).unwrap();
     site.file("Makefile", "all: ; echo mine\n");
     site.chartwright(&["init", "--domain", &site.domain()]).good();
@@ -74,7 +81,7 @@ fn what_somebody_changed_is_kept_or_refused() {
     let refused = site.refused(1, &arguments);
     assert!(refused.contains("helm-charts/shop/") && refused.contains("--force"), "{refused}");
     let said = site.chartwright(&["create", "api", "--kind", "Third"]).good();
-    assert!(said.contains("note: config/rbac/role.yaml was changed"), "{said}");
+    assert!(said.contains("note: config/rbac/role.yaml was changed") && said.contains("generate rbac"), "{said}");
     assert_eq!(site.read("config/rbac/role.yaml"), role);
 
     let said = site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
@@ -83,6 +90,124 @@ fn what_somebody_changed_is_kept_or_refused() {
     site.chartwright(&[&arguments[..], &["--force"]].concat()).good();
     assert!(!site.root().join("helm-charts/shop/templates/more.yaml").exists(), "the whole chart was replaced");
     assert!(site.read("helm-charts/shop/templates/config.yaml").contains("ConfigMap"));
+}
+
+/// It tells on stderr what it did.
+#[track_caller]
+fn make_role(site: &Site, flags: &[&str]) {
+    let said = site.chartwright(&[&["generate", "rbac"], flags].concat());
+    assert_eq!(said.code, 0, "{flags:?}: {said:?}");
+}
+
+/// What a person chose when they made the role holds for the kinds that come and go after it.
+#[test]
+fn a_role_stays_of_the_sort_that_it_is() {
+    for flags in [&["--namespaced"][..], &["--escalate"], &["--namespaced", "--escalate"]] {
+        let site = Site::initialised();
+        site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+        make_role(&site, flags);
+        let before = site.tree();
+        let said = site.chartwright(&["create", "api", "--kind", "Third"]).good();
+        assert!(!said.contains("role.yaml"), "{flags:?}: {said}");
+        let role = site.read("config/rbac/role.yaml");
+        assert!(role.contains("- thirds\n"), "{flags:?}: {role}");
+        assert_eq!(role.contains("kind: Role\n"), flags.contains(&"--namespaced"), "{flags:?}: {role}");
+        make_role(&site, &[flags, &["--check"]].concat());
+        site.chartwright(&["delete", "api", "--kind", "Third"]).good();
+        site.is_as(&before);
+    }
+}
+
+/// Its own API can be deleted, and others come and go.
+#[test]
+fn a_chart_that_is_gone_or_broken_stops_nobody() {
+    let site = Site::initialised();
+    for kind in ["Shop", "Gone"] {
+        site.chartwright(&["create", "api", "--kind", kind]).good();
+    }
+    std::fs::remove_dir_all(site.root().join("helm-charts/gone")).unwrap();
+    site.file("helm-charts/shop/Chart.yaml", "a: b: c\n");
+    let said = site.chartwright(&["create", "api", "--kind", "Third"]).good();
+    assert!(said.contains("note: config/rbac/role.yaml is left as it is"), "{said}");
+    assert!(said.contains("`chartwright generate rbac`"), "{said}");
+    site.chartwright(&["delete", "api", "--kind", "Gone"]).good();
+    let said = site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    assert!(said.contains("note: helm-charts/shop cannot be read") && said.contains("remove it by hand"), "{said}");
+    assert!(!site.read("PROJECT").contains("name: gone") && !site.read("watches.yaml").contains("Gone"));
+    make_role(&site, &[]);
+    site.chartwright(&["delete", "api", "--kind", "Third"]).good();
+    assert!(!site.read("config/rbac/role.yaml").contains("thirds"));
+}
+
+/// The role before and after is compared, and the charts that were there are the same in both.
+#[test]
+fn a_chart_that_was_there_is_rendered_once_for_the_role() {
+    let site = Site::initialised();
+    let (calls, helm) = (site.beside("calls"), site.beside("helm"));
+    let script = format!("#!/bin/sh\necho \"$1\" >> {}\nexec {} \"$@\"\n", calls.display(), tool("helm4").display());
+    std::fs::write(&helm, script).unwrap();
+    std::fs::set_permissions(&helm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let renders = |kind: &str| {
+        let mut command = site.command(&["create", "api", "--kind", kind]);
+        command.env("CHARTWRIGHT_HELM", &helm);
+        said(command).good();
+        let told = std::fs::read_to_string(&calls).unwrap();
+        std::fs::remove_file(&calls).unwrap();
+        told.lines().filter(|call| *call == "template").count()
+    };
+    let (alone, beside) = (renders("Shop"), renders("Third"));
+    assert!(alone > 5 && beside <= 2 * alone, "{alone} for one kind, {beside} for one more");
+}
+
+#[test]
+fn charts_may_be_anywhere_in_the_project() {
+    let site = Site::initialised();
+    for (kind, from, place) in [
+        ("One", "one", "charts/one"),
+        ("Two", "two", "helm-charts/team/two"),
+        ("Three", "three", "helm-charts/three-1.0.tgz"),
+    ] {
+        site.chartwright(&["create", "api", "--kind", kind]).good();
+        let (from, to) = (format!("helm-charts/{from}"), site.root().join(place));
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        if place.ends_with(".tgz") {
+            let mut tar = std::process::Command::new("tar");
+            tar.arg("-czf").arg(&to).args(["-C", "helm-charts", "three"]).current_dir(site.root());
+            assert!(tar.status().unwrap().success());
+            std::fs::remove_dir_all(site.root().join(&from)).unwrap();
+        } else {
+            std::fs::rename(site.root().join(&from), to).unwrap();
+        }
+        let watches = site.read("watches.yaml").replace(&format!("chart: {from}\n"), &format!("chart: ./{place}\n"));
+        site.file("watches.yaml", &watches);
+        make_role(&site, &[]);
+    }
+    let before = site.tree();
+    let said = site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    assert!(!said.contains("note: config/rbac"), "{said}");
+    assert!(site.read("config/rbac/role.yaml").contains("- shops\n"));
+    site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    site.is_as(&before);
+    site.chartwright(&["delete", "api", "--kind", "Three"]).good();
+}
+
+#[test]
+fn another_version_is_like_the_first_unless_somebody_says_otherwise() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--kind", "Shop", "--namespaced=false", "--plural", "shoppes"]).good();
+    let next = ["create", "api", "--kind", "Shop", "--version", "v1"];
+    let scope = site.refused(1, &[&next[..], &["--namespaced"]].concat());
+    assert!(scope.contains("cluster-scoped in its other versions"), "{scope}");
+    let plural = site.refused(1, &[&next[..], &["--plural", "shops"]].concat());
+    assert!(plural.contains("the plural of Shop is \"shoppes\""), "{plural}");
+    // Others leave the plural out of PROJECT.
+    site.file("PROJECT", &site.read("PROJECT").replace("  plural: shoppes\n", ""));
+    site.chartwright(&[&next[..], &["--plural", "shoppes"]].concat()).good();
+    let definition = site.read(&format!("config/crd/bases/charts.{}_shoppes.yaml", site.domain()));
+    assert_eq!(definition.matches("served: true").count(), 2);
+    site.chartwright(&["delete", "api", "--kind", "Shop", "--version", "v1"]).good();
+    site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    assert!(!site.read("PROJECT").contains("Shop") && !site.root().join("config/crd").exists());
 }
 
 #[test]

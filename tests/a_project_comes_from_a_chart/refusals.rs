@@ -78,6 +78,10 @@ fn a_chart_that_cannot_be_used_is_told_and_nothing_is_written() {
     assert!(no_yaml.contains("its output is not YAML"), "{no_yaml}");
     let no_object = broken("noobject", "templates/config.yaml", "colour: blue\n");
     assert!(no_object.contains("the chart noobject does not render"), "{no_object}");
+    let chart = site.chart("paint", "");
+    let arguments = ["create", "api", "--helm-chart-version", "2.0.0", "--helm-chart", chart.to_str().unwrap()];
+    let other = site.refused(1, &arguments);
+    assert!(other.contains(&format!("the chart at {} is 1.0.0, not 2.0.0", chart.display())), "{other}");
     let unnamed = broken("unnamed", "Chart.yaml", "apiVersion: v2\nversion: 1.0.0\n");
     assert!(unnamed.contains("has no `name`"), "{unnamed}");
     let evil = broken("evil", "Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n");

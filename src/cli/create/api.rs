@@ -4,11 +4,8 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
-
-use crate::cli::Usage;
 use crate::cli::output::{print, tell};
+use crate::cli::scaffolding::{here, remarks, sorted, written};
 use crate::render::Helm;
 use crate::scaffold::create::{Created, NewApi, create};
 use crate::scaffold::draft::Draft;
@@ -121,7 +118,7 @@ impl Flags {
             version: self.version.clone().unwrap_or_else(|| "v1alpha1".to_owned()),
             kind: self.kind.clone(),
             plural: self.plural.clone(),
-            is_namespaced: self.namespaced.unwrap_or(true),
+            is_namespaced: self.namespaced,
             chart,
             options: Options { strict_types: self.strict_types },
             is_forced,
@@ -158,25 +155,6 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A draft of the project in the working directory.
-pub fn here() -> anyhow::Result<Draft> {
-    Ok(Draft::of(&std::env::current_dir().context("cannot find the working directory")?))
-}
-
-/// Writes a draft. Whoever interrupts now comes too late: the rest is a matter of milliseconds.
-pub fn written(draft: &Draft, is_forced: bool) -> anyhow::Result<Plan> {
-    let _held = (signal(SignalKind::interrupt()).ok(), signal(SignalKind::terminate()).ok());
-    draft.commit(is_forced).map_err(sorted)
-}
-
-/// Arguments that make no sense have an exit code of their own.
-pub fn sorted(error: ScaffoldError) -> anyhow::Error {
-    match error.is_usage() {
-        true => Usage(error.to_string()).into(),
-        false => error.into(),
-    }
-}
-
 /// What was made, and what to do next.
 pub fn told(created: &Created, plan: &Plan) -> String {
     let (chart, version) = &created.chart;
@@ -190,13 +168,4 @@ pub fn told(created: &Created, plan: &Plan) -> String {
     text += &format!("  the CRD: {}\n  a sample: {}\n", created.definition, created.sample);
     text += &remarks(&created.notes, plan);
     text + "next:\n  make install run\n  kubectl apply -k config/samples\n"
-}
-
-/// What a person should know.
-pub fn remarks(notes: &[String], plan: &Plan) -> String {
-    let kept = plan
-        .kept
-        .iter()
-        .map(|path| format!("{} was changed by somebody and is left as it is; --force replaces it", path.display()));
-    notes.iter().cloned().chain(kept).map(|note| format!("note: {note}\n")).collect()
 }

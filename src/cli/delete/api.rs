@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::cli::create::api::{here, remarks, sorted, written};
 use crate::cli::output::print;
+use crate::cli::scaffolding::{here, remarks, sorted, written};
 use crate::render::Helm;
 use crate::scaffold::create::project;
 use crate::scaffold::delete::{Named, delete};

@@ -10,7 +10,7 @@ use crate::cli::Project;
 use crate::cli::output::{Colour, print, tell};
 use crate::preview::unified::coloured;
 use crate::render::Helm;
-use crate::scaffold::rbac::{self, Options};
+use crate::scaffold::rbac::{self, Options, Surveys};
 use crate::watches;
 
 /// Make config/rbac/role.yaml from the charts: what the operator needs, and no more
@@ -58,7 +58,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         most_renders: args.max_renders,
         ..Options::default()
     };
-    let generated = rbac::generate(project, &watches.entries, &helm, &options).await?;
+    let generated = rbac::generate(project, &watches.entries, &helm, &options, &mut Surveys::default()).await?;
     let notes = watches.warnings.iter().map(|it| ("warning", it)).chain(generated.notes.iter().map(|it| ("note", it)));
     notes.for_each(|(word, text)| tell(&format!("{word}: {text}")));
     if args.stdout {

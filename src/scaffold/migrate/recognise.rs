@@ -2,12 +2,12 @@
 //!
 //! Only PROJECT is asked, in the form of any release: version 3 or 3-alpha, with one layout or a list. Before 1.0 there was no such file.
 
-use serde_json::Value;
+use serde_yaml::Value;
 
 use crate::scaffold::draft::Draft;
 use crate::scaffold::error::ScaffoldError;
 use crate::scaffold::layout;
-use crate::yaml;
+use crate::scaffold::project::{is_helm, layouts};
 
 /// A project that can be worked on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub enum Age {
 pub const EARLY: &str = "this project is older than operator-sdk 1.0: only the base image is changed, and deploy/ is left as it is. For a Makefile and \
                          config/, make a new project with `chartwright init` and take over watches.yaml and helm-charts/, as operator-sdk's own migration does";
 
-const PLUGIN: &str = "helm.sdk.operatorframework.io/";
-
 /// # Errors
 /// It is something else, in one line.
 pub fn project(draft: &Draft) -> Result<Found, ScaffoldError> {
@@ -45,19 +43,11 @@ pub fn project(draft: &Draft) -> Result<Found, ScaffoldError> {
 }
 
 fn named(text: &str) -> Result<Found, String> {
-    let project = yaml::parse(text).map_err(|error| format!("PROJECT cannot be read: {error}"))?;
-    let layouts: Vec<&str> = match &project["layout"] {
-        Value::Array(layouts) => layouts.iter().filter_map(Value::as_str).collect(),
-        Value::String(layout) => vec![layout],
-        _ => vec![],
-    };
-    let is_helm = |layout: &&str| {
-        layout.strip_prefix(PLUGIN).is_some_and(|version| version == "v1" || version.starts_with("v1-"))
-    };
-    match layouts.as_slice() {
+    let project: Value = serde_yaml::from_str(text).map_err(|error| format!("PROJECT cannot be read: {error}"))?;
+    match layouts(project.get("layout")).as_slice() {
         [] => Err("PROJECT has no layout".to_owned()),
-        layouts if layouts.iter().any(is_helm) => {
-            let name = project["projectName"].as_str().unwrap_or_default().to_owned();
+        layouts if layouts.iter().any(|layout| is_helm(layout)) => {
+            let name = project.get("projectName").and_then(Value::as_str).unwrap_or_default().to_owned();
             Ok(Found { name, age: Age::Scaffolded })
         }
         layouts => Err(format!("PROJECT has the layout {}", layouts.join(", "))),

@@ -56,6 +56,13 @@ pub fn by_hand(text: &str) -> &str {
     at.strip_prefix('\n').unwrap_or(at)
 }
 
+/// With which flags a file was made. None where somebody else made it.
+pub fn flags_of(text: &str) -> Vec<&str> {
+    let command = text.lines().find_map(|line| line.strip_prefix("# Written by `chartwright generate rbac"));
+    let flags = command.and_then(|rest| rest.split_once('`')).map_or("", |(flags, _)| flags);
+    flags.split_whitespace().collect()
+}
+
 /// The value of `app.kubernetes.io/name` in a file.
 pub fn name_of(text: &str) -> Option<&str> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix("app.kubernetes.io/name:"))?;
@@ -221,6 +228,15 @@ mod tests {
         assert_eq!(by_hand(&text), "- apiGroups: [a]\n");
         assert_eq!(by_hand("rules:\n"), "");
         assert_eq!(name_of(&text), Some("shop"));
+    }
+
+    #[test]
+    fn a_file_says_with_which_flags_it_was_made() {
+        let of = |flags, is_namespaced| role(&needs(), &Style { flags, ..style(is_namespaced) });
+        assert_eq!(flags_of(&of("", false)), [""; 0]);
+        assert_eq!(flags_of(&of(" --escalate", false)), ["--escalate"]);
+        assert_eq!(flags_of(&of(" --namespaced --escalate", true)), ["--namespaced", "--escalate"]);
+        assert_eq!(flags_of("rules: []\n"), [""; 0]);
     }
 
     #[test]
