@@ -117,6 +117,8 @@ pub enum ChartError {
     Read { file: PathBuf, error: std::io::Error },
     #[error("cannot copy the chart to a temporary directory: {0}")]
     Copy(std::io::Error),
+    #[error("{file} cannot be a file: {error}; rename it or remove it from the chart")]
+    Path { file: PathBuf, error: std::io::Error },
     #[error("{file} is not a chart's metadata: {error}")]
     Syntax { file: PathBuf, error: YamlError },
     #[error("{file} is not a chart's metadata: it is not a map")]
@@ -268,10 +270,14 @@ impl<'a> Copy<'a> {
         }
         self.look_into(path, content, 0)?;
         let target = self.dir.join(path);
+        let wrong = |error: std::io::Error| match is_about_path(&error) {
+            true => ChartError::Path { file: self.from.join(path), error },
+            false => ChartError::Copy(error),
+        };
         if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent).map_err(ChartError::Copy)?;
+            std::fs::create_dir_all(parent).map_err(wrong)?;
         }
-        std::fs::write(target, content).map_err(ChartError::Copy)?;
+        std::fs::write(target, content).map_err(wrong)?;
         self.paths.push(path.to_owned());
         Ok(())
     }
@@ -325,6 +331,12 @@ impl<'a> Copy<'a> {
             archive::Unpacking::Stopped(error) => error,
         })
     }
+}
+
+/// Whether no disk would take it: a file is also a directory, or a name is too long.
+fn is_about_path(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::*;
+    matches!(error.kind(), AlreadyExists | NotADirectory | IsADirectory | InvalidFilename | InvalidInput)
 }
 
 /// A subchart that helm unpacks.

@@ -27,6 +27,7 @@ use crate::calls::Calls;
 use crate::chart::{Asks, Chart, revision};
 use crate::discovery::{Capabilities, Catalog, Kinds};
 use crate::error::Category;
+use crate::namespaces::Namespaces;
 use crate::values::Values;
 use crate::watches::{Crds, Lookup};
 use crate::workplace::{self, PrivateDir};
@@ -114,6 +115,14 @@ impl Needs {
 pub struct Through {
     needs: Needs,
     sight: Sight,
+}
+
+impl Through {
+    /// For an operator that looks at these namespaces only.
+    pub fn among(mut self, namespaces: Namespaces) -> Self {
+        self.sight.reader = self.sight.reader.among(namespaces);
+        self
+    }
 }
 
 /// The arguments that lead to a gateway.

@@ -142,6 +142,16 @@ pub fn paused(old: Option<&Value>, message: &str, now: &str) -> Value {
     status
 }
 
+/// The status when a pause is over, and all else is yet to be seen.
+pub fn resumed(old: Option<&Value>, now: &str) -> Value {
+    let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
+    let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions = Conditions { list, now };
+    conditions.end_pause();
+    status["conditions"] = Value::Array(conditions.list);
+    status
+}
+
 fn set_present(status: &mut Value, present: &Present<'_>) {
     status["objects"] = present.objects.iter().map(|(id, health)| object_entry(id, health)).collect();
     let kept = present.kept.iter().map(ToString::to_string).collect();
@@ -442,11 +452,14 @@ mod tests {
             (&before["deployedRelease"], &json!(2))
         );
         assert_eq!(condition(&during, "Ready"), condition(&before, "Ready"));
-        let after = next(Some(&during), &report(deployed(1), None, &objects), "c");
-        assert_eq!(
-            condition(&after, "Paused"),
-            &json!({"type": "Paused", "status": "False", "lastTransitionTime": "c"})
-        );
+        let resumed = resumed(Some(&during), "c");
+        assert_eq!(condition(&resumed, "Ready"), condition(&before, "Ready"));
+        for after in [&resumed, &next(Some(&during), &report(deployed(1), None, &objects), "c")] {
+            assert_eq!(
+                condition(after, "Paused"),
+                &json!({"type": "Paused", "status": "False", "lastTransitionTime": "c"})
+            );
+        }
         assert!(!before["conditions"].to_string().contains("Paused"), "who was never paused need not say so");
     }
 

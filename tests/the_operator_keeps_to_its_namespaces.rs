@@ -134,3 +134,35 @@ async fn a_kind_without_namespaces_is_served_where_its_release_can_be() {
     let _operator = project.launch().env("WATCH_NAMESPACE", &project.namespace).start();
     project.deployed("web").await;
 }
+
+#[tokio::test]
+async fn a_lookup_of_the_whole_cluster_is_one_of_the_named_namespaces() {
+    const ASK: &str = r#"
+{{- $found := list }}
+{{- range (lookup "v1" "ConfigMap" "" "").items }}
+{{- if eq .metadata.name "found" }}{{ $found = append $found .metadata.namespace }}{{ end }}
+{{- end }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {found: {{ join " " $found | quote }}}
+"#;
+    let project = Project::new("App").await;
+    project.template("ask.yaml", ASK);
+    project.watch_with("lookup: cluster");
+    let (here, there) = (project.namespace.clone(), project.another_namespace("b").await);
+    let outside = project.another_namespace("c").await;
+    for namespace in [&here, &there] {
+        give_rights_in(&project, namespace).await;
+    }
+    for namespace in [&here, &there, &outside] {
+        let metadata = json!({"name": "found", "namespace": namespace});
+        project.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})).await;
+    }
+    let _operator = project.launch().limited().env("WATCH_NAMESPACE", &format!("{here},{there}")).start();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    let found = project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["found"].clone();
+    // In the order of the API server: a `-` comes before the `/` after a name.
+    assert_eq!(found, format!("{there} {here}"));
+}

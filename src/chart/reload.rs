@@ -48,6 +48,8 @@ struct Seen {
     /// How it looked at the last poll, if different.
     moving: Option<Fingerprint>,
     broken: Option<String>,
+    /// Why it could not be judged, as it was told.
+    undecided: Option<String>,
 }
 
 enum Verdict {
@@ -62,7 +64,7 @@ enum Verdict {
 
 impl Live {
     pub fn new(chart: Chart, helm: Helm) -> Self {
-        let seen = Seen { judged: chart.fingerprint.clone(), moving: None, broken: None };
+        let seen = Seen { judged: chart.fingerprint.clone(), moving: None, broken: None, undecided: None };
         Live { origin: chart.origin.clone(), helm, current: RwLock::new(Arc::new(chart)), seen: Mutex::new(seen) }
     }
 
@@ -90,7 +92,10 @@ impl Live {
                 None
             }
             Verdict::Undecided(reason) => {
-                tracing::warn!(chart = %self.origin.display(), "cannot check the changed chart: {reason}");
+                if seen.undecided.as_ref() != Some(&reason) {
+                    tracing::warn!(chart = %self.origin.display(), "cannot check the changed chart: {reason}");
+                    seen.undecided = Some(reason);
+                }
                 None
             }
             Verdict::Same => {
@@ -137,7 +142,7 @@ impl Live {
 impl Seen {
     fn settle(&mut self, now: Fingerprint) {
         self.judged = now;
-        self.moving = None;
+        (self.moving, self.undecided) = (None, None);
     }
 }
 

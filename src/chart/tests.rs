@@ -298,6 +298,26 @@ fn sizes_that_are_not_true_and_paths_without_end_are_refused() {
 }
 
 #[test]
+fn paths_that_no_disk_takes_are_the_charts_fault() {
+    let twice = packed(&[("app/a", FILE, ""), ("app/a/b", FILE, ""), ("app/Chart.yaml", FILE, CHART_FILE)]);
+    let deeper = packed(&[("app/a", FILE, ""), ("app/a/b/c", FILE, ""), ("app/Chart.yaml", FILE, CHART_FILE)]);
+    let turned = packed(&[("app/a/b", FILE, ""), ("app/a", FILE, ""), ("app/Chart.yaml", FILE, CHART_FILE)]);
+    let long = packed_by(|builder| {
+        append(builder, "app/a", EntryType::XHeader, &pax("path", &format!("app/{}", "n".repeat(256))));
+        append(builder, "app/a", FILE, b"x");
+    });
+    for archive in [twice, deeper, turned, long] {
+        let told = Chart::load(archive.path()).unwrap_err();
+        assert!(matches!(told, ChartError::Path { .. }), "{told}");
+    }
+    let nul = packed_by(|builder| {
+        append(builder, "app/a", EntryType::XHeader, &pax("path", "app/a\0b"));
+        append(builder, "app/a", FILE, b"x");
+    });
+    assert!(matches!(Chart::load(nul.path()), Err(ChartError::Archive { .. })));
+}
+
+#[test]
 fn a_file_that_is_too_large_is_not_read() {
     let large = vec![0; usize::try_from(MOST_FILE_BYTES).unwrap() + 1];
     let zeros = packed_by(|builder| append(builder, "app/zeros", FILE, &large));

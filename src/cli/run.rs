@@ -59,6 +59,8 @@ pub async fn run(args: Args) -> anyhow::Result<()> {
     }
     take_orders(levels);
     let ended = work(args).await;
+    // Whatever the end, it is told what led to it.
+    telemetry::traces::flush().await;
     // A person reads the last line anyway; whoever reads logs by their levels needs it as one of them.
     if let (Err(error), false) = (&ended, std::io::stderr().is_terminal()) {
         tracing::error!("{error:#}");
@@ -111,8 +113,12 @@ async fn work(args: Args) -> anyhow::Result<()> {
         true => tracing::info!("stopped"),
         false => tracing::warn!("stopped, although not everything had ended"),
     }
-    telemetry::traces::flush().await;
     Ok(())
+}
+
+/// Where releases of cluster-scoped resources live. A variable that is empty says nothing.
+fn home(named: Option<String>, connected: String) -> String {
+    named.filter(|name| !name.trim().is_empty()).unwrap_or(connected)
 }
 
 /// Lets people change how much is told. An operator that cannot hear them works all the same.
@@ -172,7 +178,7 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<Prepare
         kinds,
         records: Records::new(names.clone()),
         lives: Default::default(),
-        default_namespace: std::env::var("POD_NAMESPACE").unwrap_or(cluster.namespace),
+        default_namespace: home(std::env::var("POD_NAMESPACE").ok(), cluster.namespace),
         settings,
         leading: election.as_ref().map_or_else(Leading::always, |election| election.leading.clone()),
     };
@@ -237,4 +243,17 @@ fn stop_on_signal(stop: CancellationToken) -> anyhow::Result<impl Future<Output 
         told().await;
         std::process::exit(1);
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_is_empty_names_no_namespace() {
+        assert_eq!(home(Some("ops".into()), "default".into()), "ops");
+        for none in [None, Some(String::new()), Some(" ".into())] {
+            assert_eq!(home(none, "default".into()), "default");
+        }
+    }
 }

@@ -105,7 +105,12 @@ async fn once(client: &Client, request: Request<Body>, is_repeat: bool) -> Answe
 /// The object of a patch, if it is as the patch wants it, or what is said instead if it is gone.
 async fn done(client: &Client, patch: Request<Body>) -> Option<Response<Body>> {
     let path: Uri = patch.uri().path().parse().ok()?;
-    let read = Request::get(path).body(Body::empty()).ok()?;
+    let mut read = Request::get(path).body(Body::empty()).ok()?;
+    // In whose name it is asked is among them.
+    *read.headers_mut() = patch.headers().clone();
+    for of_body in [header::CONTENT_TYPE, header::CONTENT_LENGTH] {
+        read.headers_mut().remove(of_body);
+    }
     let wanted: Value = serde_json::from_slice(&patch.into_body().collect_bytes().await.ok()?).ok()?;
     let (head, body) = client.send(read).await.ok()?.into_parts();
     let body = body.collect_bytes().await.ok()?;
@@ -262,12 +267,17 @@ mod tests {
             async move {
                 match (number, request.method()) {
                     (0, _) => Err(std::io::Error::from(std::io::ErrorKind::ConnectionReset)),
-                    (_, &Method::GET) => Ok(Response::new(Body::from(live.into_bytes()))),
+                    (_, &Method::GET) => {
+                        let names: Vec<_> = request.headers().keys().map(ToString::to_string).collect();
+                        assert_eq!(names, ["impersonate-user"], "it is asked in the same name");
+                        Ok(Response::new(Body::from(live.into_bytes())))
+                    }
                     _ => Ok(Response::builder().status(409).body(Body::empty()).unwrap()),
                 }
             }
         });
         let request = Request::patch("/x?fieldManager=a").header("content-type", "application/merge-patch+json");
+        let request = request.header("impersonate-user", "somebody");
         let request = request.body(Body::from(patch.to_string().into_bytes())).unwrap();
         patient(Client::new(service, "default")).send(request).await.unwrap().status().as_u16()
     }

@@ -4,6 +4,7 @@
 //! nothing is allowed.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kube::core::GroupVersionKind;
 use tokio::sync::Mutex;
@@ -66,7 +67,7 @@ impl Trial {
                 .await
                 .map_or_else(|error| Trial::Refused(error.to_string()), |it| Trial::made(&it, home))),
             Err(error) if error.category() != Category::HelmFailed => Ok(Trial::Refused(error.to_string())),
-            // Too slow is not refused: the machine may have been busy, and whoever needs to know asks again.
+            // Too slow is not refused: the machine may have been busy, and whoever needs to know asks again, see `Trials`.
             Err(error) => Err(error),
         }
     }
@@ -105,9 +106,19 @@ struct Input {
     capabilities: Option<Capabilities>,
 }
 
+/// How long a chart that was too slow is taken to be so. All who ask meanwhile would wait for each other, one render after the
+/// other.
+const TOO_SLOW: Duration = Duration::from_secs(3 * 60);
+
 /// The last trial, kept as long as a new one would be the same.
 #[derive(Default)]
-pub struct Trials(Mutex<Option<(Input, Arc<Trial>)>>);
+pub struct Trials(Mutex<Option<(Input, Outcome)>>);
+
+enum Outcome {
+    Known(Arc<Trial>),
+    /// It did not end within this time, and is tried again then.
+    TooSlow(Duration, Instant),
+}
 
 impl Trials {
     /// Of several who ask at once, one renders.
@@ -120,11 +131,77 @@ impl Trials {
         let asks = chart.asks.api_versions || chart.asks.kube_version;
         let input = Input { chart: chart.digest.clone(), capabilities: asks.then(|| capabilities.clone()) };
         let mut last = self.0.lock().await;
-        if let Some((_, trial)) = last.as_ref().filter(|(known, _)| *known == input) {
-            return Ok(trial.clone());
+        match last.as_ref().filter(|(known, _)| *known == input) {
+            Some((_, Outcome::Known(trial))) => return Ok(trial.clone()),
+            Some((_, Outcome::TooSlow(limit, again))) if Instant::now() < *again => {
+                return Err(RenderError::TimeLimit(*limit));
+            }
+            _ => {}
         }
-        let trial = Arc::new(render.await?);
-        *last = Some((input, trial.clone()));
-        Ok(trial)
+        match render.await {
+            Ok(trial) => {
+                let trial = Arc::new(trial);
+                *last = Some((input, Outcome::Known(trial.clone())));
+                Ok(trial)
+            }
+            Err(error) => {
+                // Others fail quickly, and may be cured as quickly.
+                if let RenderError::TimeLimit(limit) = error {
+                    *last = Some((input, Outcome::TooSlow(limit, Instant::now() + TOO_SLOW)));
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn chart(version: &str) -> Chart {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("Chart.yaml"), format!("name: app\nversion: {version}\n")).unwrap();
+        Chart::load(dir.path()).unwrap()
+    }
+
+    /// Whether a render was begun to find it out.
+    async fn renders(trials: &Trials, chart: &Chart, result: Result<Trial, RenderError>) -> bool {
+        let begun = Cell::new(false);
+        let is_known = result.is_ok();
+        let render = async {
+            begun.set(true);
+            result
+        };
+        let found = trials.of(chart, &Capabilities::default(), render).await;
+        assert_eq!(found.is_ok(), is_known);
+        begun.get()
+    }
+
+    fn too_slow() -> Result<Trial, RenderError> {
+        Err(RenderError::TimeLimit(Duration::from_secs(60)))
+    }
+
+    #[tokio::test]
+    async fn a_chart_that_is_too_slow_is_not_tried_again_at_once() {
+        let (trials, chart, other) = (Trials::default(), chart("1.0.0"), chart("2.0.0"));
+        assert!(renders(&trials, &chart, too_slow()).await);
+        assert!(!renders(&trials, &chart, too_slow()).await);
+        assert!(renders(&trials, &other, too_slow()).await, "another chart may be quicker");
+        if let Some((_, Outcome::TooSlow(_, again))) = trials.0.lock().await.as_mut() {
+            *again = Instant::now();
+        }
+        assert!(renders(&trials, &other, Ok(Trial::Refused("no".into()))).await, "after a while it may be, too");
+        assert!(!renders(&trials, &other, Ok(Trial::Refused("no".into()))).await);
+    }
+
+    #[tokio::test]
+    async fn what_fails_quickly_is_tried_again() {
+        let (trials, chart) = (Trials::default(), chart("1.0.0"));
+        let full = || Err(RenderError::Temporary(std::io::ErrorKind::StorageFull.into()));
+        assert!(renders(&trials, &chart, full()).await);
+        assert!(renders(&trials, &chart, full()).await);
     }
 }

@@ -20,7 +20,7 @@ use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned, Target, is_kept, plan};
 use crate::preflight::{Preflight, check_claim};
 use crate::prune::holds_data;
-use crate::reach::Outside;
+use crate::reach::{Outside, ReachError};
 use crate::release::{Applied, Own, Release};
 use crate::telemetry::metrics;
 
@@ -82,16 +82,25 @@ impl Subject<'_> {
 
     /// What may be written of a plan, and why the rest may not.
     async fn within_reach(&self, mut plan: Plan) -> (Plan, Option<ReconcileError>) {
-        let (mut allowed, mut error) = (vec![], None);
-        for planned in plan.apply {
-            let outside = Outside::of(planned.object.id(), planned.kind.namespaced, &self.namespace);
-            match self.check_outside(outside.into_iter().collect()).await {
-                Ok(()) => allowed.push(planned),
-                Err(refused) => error = error.or(Some(refused.into())),
-            }
+        let outside = |planned: &Planned| Outside::of(planned.object.id(), planned.kind.namespaced, &self.namespace);
+        if plan.apply.iter().all(|planned| outside(planned).is_none()) {
+            return (plan, None);
         }
-        plan.apply = allowed;
-        (plan, error)
+        let allowance = match self.context.allowance().await {
+            Ok(allowance) => allowance,
+            Err(error) => {
+                plan.apply.retain(|planned| outside(planned).is_none());
+                return (plan, Some(ReachError::from(error).into()));
+            }
+        };
+        let mut error = None;
+        plan.apply.retain(|planned| {
+            let refused = allowance.check(outside(planned).into_iter().collect()).err();
+            let is_allowed = refused.is_none();
+            error = error.take().or(refused);
+            is_allowed
+        });
+        (plan, error.map(|refused| ReachError::from(refused).into()))
     }
 
     /// What was repaired or found to be right, and the first error.

@@ -19,6 +19,8 @@ impl Subject<'_> {
         let Some(left) = pause.left(Timestamp::now()) else {
             if was_paused {
                 self.tell("Resumed", "The pause is over; it is worked on again").await;
+                // At once: not every turn ends with a status, and each would tell it again.
+                self.write_resumed().await?;
             }
             return Ok(None);
         };

@@ -96,6 +96,11 @@ impl Subject<'_> {
         self.write(|old, now| status::paused(old, message, now)).await
     }
 
+    /// When the pause is over.
+    pub async fn write_resumed(&self) -> Result<(), ReconcileError> {
+        self.write(status::resumed).await
+    }
+
     /// All that there is to say.
     fn composed<'r>(
         &self,

@@ -295,7 +295,8 @@ impl<'a> Subject<'a> {
             false => History::default(),
         };
         let fence = Fence::new(lookup, &self.target(&wish.chart.name, &[]), &history);
-        Ok(Some(needs.through(&wish.chart, self.context.watch.crds, kinds, self.calls.clone(), fence)))
+        let through = needs.through(&wish.chart, self.context.watch.crds, kinds, self.calls.clone(), fence);
+        Ok(Some(through.among(self.context.settings.namespaces.clone())))
     }
 
     /// What cannot be done exactly. Whoever relies on it has to know.

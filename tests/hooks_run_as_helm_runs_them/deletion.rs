@@ -106,6 +106,25 @@ async fn nothing_holds_a_job_when_its_custom_resource_let_go_of_everything() {
 }
 
 #[tokio::test]
+async fn nothing_holds_a_job_in_another_namespace_either() {
+    let project = project(&[]).await;
+    let there = project.another_namespace("b").await;
+    let job = brief("before", "post-install", "hang")
+        .replace("metadata:\n  name:", &format!("metadata:\n  namespace: {there}\n  name:"));
+    project.template("hooks.yaml", &job);
+    let names = format!("{},{there}", project.namespace);
+    let operator = project.launch().env("WATCH_NAMESPACE", &names).start();
+    project.apply("web", colour("blue")).await;
+    project.not_ready("web", "RunningHooks").await;
+    project.annotate("web", "chartwright.dev/deletion-policy", "orphan").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    drop(operator);
+    let job = project.objects("batch/v1", "Job", Some(&there)).get("before").await.unwrap();
+    assert!(job.finalizers().is_empty(), "{:?}", job.finalizers());
+}
+
+#[tokio::test]
 async fn in_a_namespace_that_goes_they_are_skipped_with_an_event() {
     let project = project(&[hook("before", "pre-delete", "", "")]).await;
     let jobs = Jobs::watch(&project).await;

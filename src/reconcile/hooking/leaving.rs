@@ -14,6 +14,7 @@ use crate::discovery::Kind;
 use crate::error::Category;
 use crate::hooks::run::Runner;
 use crate::hooks::{self, Event, run};
+use crate::object::is_path_segment;
 use crate::plan::{RELEASE_LABEL, members};
 use crate::reconcile::failing::tries;
 use crate::reconcile::{ReconcileError, Subject};
@@ -154,9 +155,13 @@ impl Subject<'_> {
         // Who has rights in some namespaces may not list in all. Where an account may nothing any more, the operator takes off its
         // finalizer itself.
         let own = self.calls.own();
-        let contents = self.contents();
-        let places: BTreeSet<&String> = contents.namespaces.iter().chain([&self.namespace]).collect();
-        for place in places {
+        let hooks = history.iter().flat_map(|release| &release.hooks).flat_map(hooks::objects_of);
+        let hooked = hooks.filter_map(|object| object.id().namespace).filter(|place| is_path_segment(place));
+        // Without records nobody knows where hooks were.
+        let watched = self.context.settings.namespaces.scopes().into_iter().flatten().filter(|_| is_lost);
+        let known = self.contents().namespaces.into_iter().chain([self.namespace.clone()]);
+        let places: BTreeSet<String> = known.chain(hooked).chain(watched.map(|place| place.to_string())).collect();
+        for place in &places {
             for calls in [&self.calls, &own] {
                 let runner = Runner { calls, ..self.runner(&kinds) };
                 match self.let_go_of_jobs_in(Some(place), kind, &runner).await {

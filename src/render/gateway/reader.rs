@@ -23,6 +23,7 @@ use super::question::Wanted;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
+use crate::namespaces::{Namespaces, Scope};
 use crate::object::ObjectKey;
 
 /// Helm puts it on every object of a release, so a list need not hold any other.
@@ -51,6 +52,8 @@ pub struct Reader {
     calls: Calls,
     kinds: Arc<Kinds>,
     fence: Fence,
+    /// Where they are named, nothing is listed across the cluster that has a namespace.
+    namespaces: Namespaces,
     limits: Limits,
     /// How many bytes helm was told.
     told: AtomicUsize,
@@ -137,7 +140,12 @@ struct List {
 impl Reader {
     pub fn new(calls: Calls, kinds: Arc<Kinds>, fence: Fence) -> Self {
         let (told, reads) = (AtomicUsize::default(), AtomicUsize::default());
-        Reader { calls, kinds, fence, limits: Limits::default(), told, reads }
+        Reader { calls, kinds, fence, namespaces: Namespaces::default(), limits: Limits::default(), told, reads }
+    }
+
+    /// To whom the whole cluster is these namespaces.
+    pub fn among(self, namespaces: Namespaces) -> Self {
+        Reader { namespaces, ..self }
     }
 
     pub fn within(self, limits: Limits) -> Self {
@@ -202,8 +210,12 @@ impl Reader {
         let place = namespace.map_or(Place::Everywhere, Place::Namespace);
         let is_open = self.fence.is_open(place);
         let selector = if is_open { "" } else { MANAGED_BY_HELM };
-        let mut own = Own::default();
-        let Some(mut list) = self.add_pages(kind, namespace, selector, &mut own).await? else {
+        let (mut own, mut last) = (Own::default(), None);
+        let scopes = self.scopes(kind, namespace);
+        for scope in &scopes {
+            last = self.add_pages(kind, scope.as_deref(), selector, &mut own).await?.or(last);
+        }
+        let Some(mut list) = last else {
             return Ok(Shown { text: None, refused: None });
         };
         let mut refused = None;
@@ -211,11 +223,21 @@ impl Reader {
             self.add_open_namespace(kind, place, &mut own).await?;
             self.add_recorded(kind, place, &mut own).await?;
             refused = self.hidden(kind, namespace, &own).await?;
+        }
+        if !is_open || scopes.len() > 1 {
             own.sort();
         }
         list.metadata = ListMeta { resource_version: list.metadata.resource_version, ..ListMeta::default() };
         list.items = own.into_items();
         Ok(Shown { text: Some(serde_json::to_string(&list).map_err(Error::SerdeError)?), refused })
+    }
+
+    /// The lists that together are what is asked for.
+    fn scopes(&self, kind: &Kind, namespace: Option<&str>) -> Vec<Scope> {
+        match namespace {
+            None if kind.namespaced => self.namespaces.scopes(),
+            namespace => vec![namespace.map(Arc::from)],
+        }
     }
 
     /// Reads a list page by page, and keeps what is shown. Gives the last page without its items; None where there is no such
@@ -280,13 +302,20 @@ impl Reader {
     /// Whether there is more than is shown. Among one more than that, one must be foreign.
     async fn hidden(&self, kind: &Kind, namespace: Option<&str>, own: &Own) -> Result<Option<Refused>, ReadError> {
         let most = u32::try_from(own.keys.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let some = self.calls.some(kind, namespace, most).await?;
-        if some.iter().all(|metadata| own.has(&key_of(kind, metadata))) {
+        let mut is_more = false;
+        for scope in self.scopes(kind, namespace) {
+            let some = self.calls.some(kind, scope.as_deref(), most).await?;
+            is_more |= !some.iter().all(|metadata| own.has(&key_of(kind, metadata)));
+        }
+        if !is_more {
             return Ok(None);
         }
         let plural = &kind.resource.plural;
         let what = match namespace {
             Some(namespace) => format!("all {plural} in {namespace}"),
+            None if kind.namespaced && !self.namespaces.is_all() => {
+                format!("all {plural} in {}", self.namespaces.shown())
+            }
             None => format!("all {plural} of the cluster"),
         };
         let place = namespace.map_or(Place::Everywhere, Place::Namespace);
