@@ -71,7 +71,7 @@ impl Findings {
             let file = in_chart(&it.file);
             self.has_replicas |= it.object.pointer("/spec/replicas").is_some();
             if group == grants::GROUP {
-                self.add_role(&it.object, file);
+                self.add_role(&it.object, file, it.hook.is_some());
             }
             self.made.entry(((group, kind.to_owned()), as_what)).or_default().insert(file.to_owned(), true);
         }
@@ -87,8 +87,8 @@ impl Findings {
         }
     }
 
-    fn add_role(&mut self, object: &Value, file: &str) {
-        if let Some(grant) = grants::granted(object, file) {
+    fn add_role(&mut self, object: &Value, file: &str, is_hook: bool) {
+        if let Some(grant) = grants::granted(object, file, is_hook) {
             // The same role may grant more in another render.
             match self.grants.iter_mut().find(|known| (&known.role, &known.file) == (&grant.role, &grant.file)) {
                 Some(known) => known.join(grant),
@@ -264,7 +264,8 @@ mod tests {
         ] {
             assert!(kinds.iter().any(|it| it == expected), "{kinds:?}");
         }
-        let as_object = findings(&[("templates/b.yaml", &hook.replace("batch/v1", "apps/v1").replace("Job", "Deployment"))]);
+        let as_object =
+            findings(&[("templates/b.yaml", &hook.replace("batch/v1", "apps/v1").replace("Job", "Deployment"))]);
         assert_eq!(as_object.made.len(), 3, "more is done with objects than with hooks");
     }
 
