@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::Files;
 use super::grants::Rule;
 use super::rights::{Granted, Need, Needs, Reason, Verb};
+use crate::scaffold::markers;
 
-/// The last line that is ours. Rules below it are a person's. operator-sdk ends its rules with it too.
-pub const MARKER: &str = "# +kubebuilder:scaffold:rules";
+/// The last line that is ours, a comment. Rules below it are a person's. operator-sdk ends its rules with it too.
+pub const MARKER: &str = "+kubebuilder:scaffold:rules";
 
 const HEADER: &str = include_str!("role.yaml");
 const CLUSTER_HEADER: &str = include_str!("cluster_role.yaml");
@@ -39,9 +40,7 @@ pub fn role(needs: &Needs, style: &Style<'_>) -> String {
             with(CLUSTER_HEADER) + &of_cluster + &with(NAMESPACED_HEADER) + &rules(needs, |is_namespaced| is_namespaced)
         }
     };
-    text.push_str(MARKER);
-    text.push('\n');
-    text.push_str(style.by_hand);
+    text.push_str(&format!("# {MARKER}\n{}", style.by_hand));
     text
 }
 
@@ -50,10 +49,14 @@ pub fn bindings(name: &str) -> String {
     BINDINGS.replace("PROJECT", name)
 }
 
+/// Whether the text of a role was made here, from charts.
+pub fn is_generated(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("# Written by `chartwright generate rbac"))
+}
+
 /// What a person wrote below the marker of a file.
 pub fn by_hand(text: &str) -> &str {
-    let at = text.rfind(MARKER).map(|at| &text[at + MARKER.len()..]).unwrap_or_default();
-    at.strip_prefix('\n').unwrap_or(at)
+    markers::below(text, MARKER).unwrap_or_default()
 }
 
 /// The value of `app.kubernetes.io/name` in a file.
@@ -220,7 +223,9 @@ mod tests {
         let text = role(&needs(), &style(false));
         assert_eq!(by_hand(&text), "- apiGroups: [a]\n");
         assert_eq!(by_hand("rules:\n"), "");
+        assert_eq!(by_hand("rules:\n#+kubebuilder:scaffold:rules\n- b\n"), "- b\n", "as older projects write it");
         assert_eq!(name_of(&text), Some("shop"));
+        assert!(is_generated(&text) && is_generated(&role(&needs(), &style(true))) && !is_generated("rules:\n"));
     }
 
     #[test]
