@@ -8,6 +8,7 @@ use super::findings::Files;
 use super::grants::Rule;
 use super::rights::{Granted, Need, Needs, Reason, Verb};
 use crate::scaffold::markers;
+use crate::scaffold::template::fill;
 
 /// The last line that is ours, a comment. Rules below it are a person's. operator-sdk ends its rules with it too.
 pub const MARKER: &str = "+kubebuilder:scaffold:rules";
@@ -32,7 +33,7 @@ pub struct Style<'a> {
 type Alike<'a> = (Vec<Reason>, &'a str, Vec<Verb>, Vec<&'a str>);
 
 pub fn role(needs: &Needs, style: &Style<'_>) -> String {
-    let with = |header: &str| header.replace("PROJECT", style.name).replace(" FLAGS", style.flags);
+    let with = |header: &str| fill(header, &[("project", style.name), ("flags", style.flags)]);
     let mut text = match style.is_namespaced {
         false => with(HEADER) + &rules(needs, |_| true),
         true => {
@@ -46,7 +47,7 @@ pub fn role(needs: &Needs, style: &Style<'_>) -> String {
 
 /// The bindings of an operator that looks at named namespaces only.
 pub fn bindings(name: &str) -> String {
-    BINDINGS.replace("PROJECT", name)
+    fill(BINDINGS, &[("project", name)])
 }
 
 /// Whether the text of a role was made here, from charts.
@@ -201,7 +202,7 @@ mod tests {
                     - apiGroups:\n  - \"\"\n  resources:\n  - configmaps\n  - services\n  verbs:\n  - get\n";
         assert!(text.contains(rule), "{text}");
         assert!(text.ends_with("# +kubebuilder:scaffold:rules\n- apiGroups: [a]\n"), "{text}");
-        assert!(text.contains("app.kubernetes.io/name: shop\n") && !text.contains("PROJECT"), "{text}");
+        assert!(text.contains("app.kubernetes.io/name: shop\n") && !text.contains('@'), "{text}");
         let read = crate::yaml::documents(&text.replace("[a]", "[a]\n  resources: [b]\n  verbs: [c]")).unwrap();
         assert_eq!(read[0]["rules"].as_array().unwrap().len(), 4);
     }
