@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::Client;
 use kube::api::{Api, PartialObjectMeta};
 use kube::core::ObjectMeta;
-use kube::runtime::watcher::Event;
+use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 
 use crate::discovery::Kind;
@@ -79,34 +79,44 @@ pub type Definitions = watch::Receiver<Known>;
 pub fn follow(client: Client) -> Definitions {
     let (tell, told) = watch::channel(Known::default());
     tokio::spawn(async move {
-        let (mut all, mut said) = (HashMap::new(), false);
-        let api: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(client);
-        let events = watching::events(api, None);
-        pin_mut!(events);
-        loop {
-            let event = tokio::select! {
-                event = events.next() => event,
-                () = tell.closed() => return,
-            };
-            match event {
-                Some(Ok(event)) => note(&mut all, event, &tell),
-                Some(Err(error)) if watching::code(&error) == Some(403) => {
-                    tell.send_replace(Known::default());
+        let following = async {
+            let (api, mut said) = (Api::all(client), false);
+            while let Some(error) = refusal(&api, &tell).await {
+                tell.send_replace(Known::default());
+                if !std::mem::replace(&mut said, true) {
                     let words = watching::words(&error);
-                    if !std::mem::replace(&mut said, true) {
-                        tracing::info!("CustomResourceDefinitions cannot be watched; kinds are asked for: {words}");
-                    }
-                    tokio::time::sleep(ASK_AGAIN).await;
+                    tracing::info!("CustomResourceDefinitions cannot be watched; kinds are asked for: {words}");
                 }
-                Some(Err(error)) => {
-                    let words = watching::words(&error);
-                    tracing::warn!("the watch of CustomResourceDefinitions broke; trying again: {words}");
-                }
-                None => return,
+                tokio::time::sleep(ASK_AGAIN).await;
             }
+        };
+        tokio::select! {
+            () = following => {}
+            () = tell.closed() => {}
         }
     });
     told
+}
+
+/// Watches until that is refused. The watch is over then, for all who count watches: it can be done without.
+async fn refusal(
+    api: &Api<PartialObjectMeta<CustomResourceDefinition>>,
+    tell: &watch::Sender<Known>,
+) -> Option<watcher::Error> {
+    let mut all = HashMap::new();
+    let events = watching::events(api.clone(), None);
+    pin_mut!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => note(&mut all, event, tell),
+            Err(error) if watching::code(&error) == Some(403) => return Some(error),
+            Err(error) => {
+                let words = watching::words(&error);
+                tracing::warn!("the watch of CustomResourceDefinitions broke; trying again: {words}");
+            }
+        }
+    }
+    None
 }
 
 fn note(

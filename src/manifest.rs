@@ -92,31 +92,22 @@ enum Crds {
 
 fn read_with(text: &str, crds: Crds) -> Result<Rendered, ManifestError> {
     let mut rendered = Rendered::default();
-    let mut file = String::from("the chart's output");
-    let mut is_past_crds = crds == Crds::None;
-    for document in documents(text) {
-        if let Some(named) = source(document) {
-            file = named.to_owned();
-            is_past_crds |= !is_crd_file(&file);
-        }
-        let is_crd = is_crd_file(&file) && !is_past_crds;
-        if let Some(text) = notes::read(&file, document) {
+    for Sourced { file, is_crd, document } in sourced(text, crds) {
+        if let Some(text) = notes::read(file, document) {
             rendered.notes = text;
             continue;
         }
-        let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.clone(), error })?;
-        let of_list = list_hook(&value);
-        let items = flatten(value);
+        let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.to_owned(), error })?;
+        let Items { all, is_list, may_be_hooks } = items(value);
         // Nothing comes of an empty list, but Helm has it in its record.
-        let mut is_ordinary = items.is_empty() && of_list.as_ref().is_some_and(Map::is_empty) && !is_crd;
+        let mut is_ordinary = all.is_empty() && is_list && !may_be_hooks && !is_crd;
         let hooks_before = rendered.hooks.len();
-        for mut item in items {
-            let may_be_hook = of_list.as_ref().is_none_or(|annotations| inherit(&mut item, annotations));
-            let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.clone(), error })?;
+        for item in all {
+            let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.to_owned(), error })?;
             match rendered.hooks.get_mut(hooks_before) {
                 Some(list) => list.others.push(object),
                 None if is_crd => rendered.crds.push(object),
-                None => is_ordinary |= sort_in(&mut rendered, object, &file, may_be_hook.then_some(document)),
+                None => is_ordinary |= sort_in(&mut rendered, object, file, may_be_hooks.then_some(document)),
             }
         }
         if is_ordinary {
@@ -141,22 +132,59 @@ pub struct Printed {
 /// Everything that can be read of what `helm template --include-crds` printed, with the files. For whoever looks at many renders:
 /// one document that is no YAML does not hide the others.
 pub fn survey(text: &str) -> Vec<Printed> {
-    let (mut found, mut file, mut is_past_crds) = (vec![], String::new(), false);
-    for document in documents(text) {
-        if let Some(named) = source(document) {
-            file = named.to_owned();
-            is_past_crds |= !is_crd_file(&file);
-        }
+    let mut found = vec![];
+    for Sourced { file, is_crd, document } in sourced(text, Crds::First) {
         let Ok(value) = yaml::parse(document) else { continue };
-        let of_list = list_hook(&value);
-        for mut object in flatten(value) {
-            let may_be_hook = of_list.as_ref().is_none_or(|annotations| inherit(&mut object, annotations));
+        let Items { all, may_be_hooks, .. } = items(value);
+        for object in all {
             let annotation = object.pointer("/metadata/annotations").and_then(|all| all.get(HOOK)?.as_str());
-            let hook = annotation.filter(|_| may_be_hook).map(events);
-            found.push(Printed { file: file.clone(), is_of_crds: !is_past_crds, hook, object });
+            let hook = annotation.filter(|_| may_be_hooks).map(events);
+            found.push(Printed { file: file.to_owned(), is_of_crds: is_crd, hook, object });
         }
     }
     found
+}
+
+/// A document, and where it comes from.
+struct Sourced<'a> {
+    file: &'a str,
+    is_crd: bool,
+    document: &'a str,
+}
+
+/// The documents of a text. One that names no file is of the same as the one before.
+fn sourced(text: &str, crds: Crds) -> impl Iterator<Item = Sourced<'_>> {
+    let (mut file, mut is_past_crds) = ("the chart's output", crds == Crds::None);
+    documents(text).into_iter().map(move |document| {
+        if let Some(named) = source(document) {
+            file = named;
+            is_past_crds |= !is_crd_file(file);
+        }
+        Sourced { file, is_crd: is_crd_file(file) && !is_past_crds, document }
+    })
+}
+
+/// What a document holds: an object, or those of a list.
+struct Items {
+    all: Vec<Value>,
+    is_list: bool,
+    /// Whether what they say about hooks means something.
+    may_be_hooks: bool,
+}
+
+fn items(document: Value) -> Items {
+    let of_list = list_hook(&document);
+    let is_list = of_list.is_some();
+    let mut all = flatten(document);
+    let may_be_hooks = match of_list {
+        None => true,
+        Some(annotations) if annotations.contains_key(HOOK) => {
+            all.iter_mut().for_each(|item| inherit(item, &annotations));
+            true
+        }
+        Some(_) => false,
+    };
+    Items { all, is_list, may_be_hooks }
 }
 
 /// The same, apart from all else where there is much to read: it takes long, and more memory than the text by far. So one at a time.
@@ -187,15 +215,12 @@ fn list_hook(document: &Value) -> Option<Map<String, Value>> {
     )
 }
 
-/// Has an item say what its list says about hooks. False where the list is no hook.
-fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> bool {
-    if !annotations.contains_key(HOOK) {
-        return false;
-    }
+/// Has an item say what its list says about hooks.
+fn inherit(item: &mut Value, annotations: &Map<String, Value>) {
     let is_map = |value: Option<&Value>| value.is_none_or(Value::is_object);
     if !item.is_object() || !is_map(item.get("metadata")) {
         // Whoever reads it as an object complains.
-        return true;
+        return;
     }
     let own = &mut item["metadata"]["annotations"];
     if !own.is_object() {
@@ -204,7 +229,6 @@ fn inherit(item: &mut Value, annotations: &Map<String, Value>) -> bool {
     for (key, value) in annotations {
         own[key] = value.clone();
     }
-    true
 }
 
 /// Puts an object where it belongs; true for an ordinary one. `text` is what a hook's record holds, if it may be one.
@@ -409,6 +433,12 @@ items:
         let expected =
             [(file("crds/w"), true, None), (file("templates/b"), false, None), (file("templates/c"), false, hook)];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_document_without_a_file_is_an_ordinary_one_for_every_reader() {
+        let text = "{apiVersion: v1, kind: A, metadata: {name: a}}\n";
+        assert_eq!((read(text).unwrap().crds.len(), survey(text)[0].is_of_crds), (0, false));
     }
 
     #[test]

@@ -126,6 +126,42 @@ fn the_starter_chart_is_good_for_both_helms() {
     assert!(valid.starts_with("ok"), "{valid}");
 }
 
+/// `kustomize edit set image` writes into config/manager, and so do people.
+#[test]
+fn the_image_of_the_command_line_takes_the_place_of_any_other() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    let file = "config/manager/kustomization.yaml";
+    let fresh = site.read(file);
+    let images = |arguments: &[&str]| {
+        let built = site.make(&[&["build-installer"], arguments].concat());
+        assert_eq!(built.code, 0, "{built:?}");
+        let lines = site.read("dist/install.yaml");
+        let images = lines.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("image: "));
+        images.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let wanted = "IMG=registry.example.com:5000/shop:2";
+    let set = [
+        "  newName: registry.example.com/shop\n  newTag: v1.0\n".to_owned(),
+        format!("  newName: shop\n  digest: sha256:{}\n", "0".repeat(64)),
+    ];
+    assert_eq!((images(&[]), images(&[wanted])), (vec!["controller:latest".into()], vec![wanted[4..].to_owned()]));
+    for image in set {
+        site.file(file, &fresh.replace("  newName: controller\n  newTag: latest\n", &image));
+        assert_eq!(images(&[wanted]), [&wanted[4..]], "{image}");
+    }
+    assert!(images(&[])[0].starts_with("shop@sha256:0"), "without IMG it is what config/manager names");
+
+    let manager = site.read("config/manager/manager.yaml");
+    let beside = "      - name: beside\n        image: beside:3\n      volumes:\n";
+    site.file("config/manager/manager.yaml", &manager.replace("      volumes:\n", beside));
+    assert_eq!(images(&[wanted]), [&wanted[4..], "beside:3"]);
+    let renamed = site.read("config/manager/manager.yaml").replace("name: manager\n", "name: other\n");
+    site.file("config/manager/manager.yaml", &renamed);
+    let refused = site.make(&["build-installer", wanted]);
+    assert!(refused.code != 0 && refused.err.contains("no container is called manager"), "{refused:?}");
+}
+
 /// What needs docker, kind or opm is only looked at.
 #[test]
 fn the_makefile_has_operator_sdks_targets_and_ours() {

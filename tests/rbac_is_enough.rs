@@ -332,6 +332,29 @@ async fn a_role_is_enough_where_namespaces_are_named() {
     assert!(refused.is_empty(), "{refused:#?}\n{}", shop.role());
 }
 
+/// An object is applied by its name, a hook is created without one in the request: the check of `escalate` sees that.
+#[tokio::test]
+async fn who_may_escalate_can_make_roles_as_objects_and_as_hooks() {
+    // A chart without other Roles, one of which might be called after the release.
+    let shop = Shop::of(|case| case.kind == "Lists").await;
+    let hook = "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata:\n  name: before\n  annotations:\n    \
+                helm.sh/hook: pre-install\nrules:\n- apiGroups: [batch]\n  resources: [cronjobs]\n  verbs: [get]\n";
+    shop.project.file("helm-charts/lists/templates/before.yaml", hook);
+    let object = hook.replace("name: before\n  annotations:\n    helm.sh/hook: pre-install", "name: fixed");
+    shop.project.file("helm-charts/lists/templates/fixed.yaml", &object);
+    let written = shop.generate("helm4", &["--escalate"]);
+    assert_eq!(written.code, 0, "{written:?}");
+    shop.bind().await;
+    let since = Timestamp::now();
+    let _operator = shop.project.launch().limited().start();
+    let (case, resource) = &shop.cases[0];
+    let crs = shop.crs(case, resource);
+    crs.patch("lists", &PatchParams::apply("test").force(), &Patch::Apply(cr(resource, &case.first))).await.unwrap();
+    settled(&crs, "lists", 1).await;
+    let refused = refused(&shop.project.audited_since(since));
+    assert!(refused.is_empty(), "{refused:#?}\n{}", shop.role());
+}
+
 /// The program in a directory, without a cluster.
 fn generate_in(dir: &Path, helm: &str, more: &[&str]) -> Said {
     let mut command = chartwright();

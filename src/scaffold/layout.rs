@@ -154,6 +154,20 @@ mod tests {
         }
     }
 
+    /// The operator keeps a quarter of its limit for itself, and leaves the rest to renders.
+    #[test]
+    fn the_alert_about_memory_fits_the_managers_limit() {
+        let files = files(&Project::new("shop", "example.com"));
+        let text = |wanted: &str| files.iter().find(|(path, _)| *path == wanted).unwrap().1.as_str();
+        assert!(text("config/manager/manager.yaml").contains("          limits:\n            memory: 1Gi\n"));
+        let alerts = text("config/prometheus/alerts.yaml");
+        assert!(
+            alerts.contains("> 256 * 1024 * 1024")
+                && alerts.contains("a quarter of its limit")
+                && alerts.contains("1Gi")
+        );
+    }
+
     #[test]
     fn files_are_called_as_operator_sdk_calls_them() {
         let api = Api::new("charts.example.com", "v1alpha1", "Nginx", true).unwrap();

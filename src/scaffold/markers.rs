@@ -46,8 +46,14 @@ pub fn remove(text: &str, line: &str) -> String {
     text.split_inclusive('\n').filter(|present| present.trim() != line).collect()
 }
 
+/// What stands below the line of a marker. None where there is no marker.
+pub fn below<'a>(text: &'a str, marker: &str) -> Option<&'a str> {
+    let line = &text[place_of(text, marker)?..];
+    Some(line.split_once('\n').map_or("", |(_, rest)| rest))
+}
+
 /// Where the line of a marker begins. Older projects write `#+kubebuilder…`.
-fn place_of(text: &str, marker: &str) -> Option<usize> {
+pub fn place_of(text: &str, marker: &str) -> Option<usize> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
         if line.trim().strip_prefix('#').is_some_and(|comment| comment.trim_start() == marker) {
@@ -77,7 +83,10 @@ mod tests {
     #[test]
     fn an_older_marker_counts_and_a_missing_one_is_told() {
         assert!(insert("#+kubebuilder:scaffold:x\n", "+kubebuilder:scaffold:x", "- a").is_some());
+        assert_eq!(below("a:\n  #+kubebuilder:scaffold:x\n- a\n", "+kubebuilder:scaffold:x"), Some("- a\n"));
+        assert_eq!(below("#+kubebuilder:scaffold:x", "+kubebuilder:scaffold:x"), Some(""));
         assert_eq!(insert("resources:\n", "+kubebuilder:scaffold:x", "- a"), None);
+        assert_eq!(below("resources:\n", "+kubebuilder:scaffold:x"), None);
     }
 
     #[test]

@@ -101,8 +101,7 @@ pub async fn migration(draft: &Draft, wanted: &Wanted, helm: Option<&Helm>) -> R
     match helm {
         Some(helm) => migration.generate_role(draft, helm).await?,
         None => {
-            let edit = |text: &str| rights::edit(layout::ROLE, text, "manager-role", rights::OPERATOR);
-            migration.edit(draft, layout::ROLE, edit)?;
+            migration.edit(draft, layout::ROLE, |text| rights::edit_operator(layout::ROLE, text))?;
         }
     }
     let leader = |text: &str| rights::edit(LEADER_ROLE, text, "leader-election-role", rights::LEADER);

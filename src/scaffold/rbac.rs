@@ -179,7 +179,10 @@ fn written(project: &Path, needs: &Needs, options: &Options) -> Result<Generated
         None => project_name(project, &before)?,
     };
     let flags = [(" --namespaced", options.is_namespaced), (" --escalate", options.escalates)];
-    let flags: String = flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| *flag).collect();
+    let mut flags: String = flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| *flag).collect();
+    if options.most_renders != MOST_RENDERS {
+        flags.push_str(&format!(" --max-renders={}", options.most_renders));
+    }
     let is_namespaced = options.is_namespaced;
     let style = Style { name: &name, flags: &flags, is_namespaced, by_hand: text::by_hand(&before) };
     let mut files = vec![(PathBuf::from(ROLE), text::role(needs, &style))];

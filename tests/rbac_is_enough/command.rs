@@ -42,6 +42,8 @@ fn a_check_shows_the_difference_and_rules_by_hand_are_kept() {
     assert_eq!(generate_in(dir.path(), "helm4", &[]).code, 0);
     assert!(read().ends_with(by_hand) && !read().contains("  resources:\n  - '*'"), "{}", read());
 
+    let more = generate_in(dir.path(), "helm4", &["--stdout", "--max-renders=150", "--namespaced"]);
+    assert!(more.out.contains("`chartwright generate rbac --namespaced --max-renders=150`"), "{more:?}");
     let escalating = generate_in(dir.path(), "helm4", &["--stdout", "--escalate"]);
     assert!(
         escalating.out.contains("  - bind\n  - escalate\n") && !escalating.out.contains("leases"),
@@ -59,4 +61,23 @@ fn what_cannot_be_read_is_one_line_and_changes_nothing() {
     let line = generate_in(dir.path(), "helm4", &[]).complaint(1);
     assert!(line.contains("helm-charts/none does not exist"), "{line}");
     assert!(!dir.path().join("config").exists());
+}
+
+#[test]
+fn charts_are_where_run_looks_for_them_and_what_cannot_be_written_changes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    copy_dir(&lab::checkout().join("tests/charts/roles"), &dir.path().join("helm-charts/roles"));
+    std::fs::create_dir_all(dir.path().join("shop/config/rbac")).unwrap();
+    let watch = "- {group: a.example.com, version: v1, kind: Team, chart: helm-charts/roles}\n";
+    std::fs::write(dir.path().join("shop/watches.yaml"), watch).unwrap();
+    let role = dir.path().join("shop/config/rbac/role.yaml");
+    let arguments = ["--watches-file=shop/watches.yaml", "--namespaced"];
+
+    let binding = dir.path().join("shop/config/rbac/role_binding.yaml");
+    std::fs::create_dir(&binding).unwrap();
+    let refused = generate_in(dir.path(), "helm4", &arguments);
+    assert!(refused.code == 1 && refused.err.contains("role_binding.yaml") && !role.exists(), "{refused:?}");
+    std::fs::remove_dir(&binding).unwrap();
+    let written = generate_in(dir.path(), "helm4", &arguments);
+    assert!(written.code == 0 && role.exists() && binding.exists(), "{written:?}");
 }

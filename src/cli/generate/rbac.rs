@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use similar::TextDiff;
 
 use crate::cli::Project;
 use crate::cli::output::{Colour, print, tell};
-use crate::preview::unified::coloured;
+use crate::cli::scaffolding::{sorted, written};
+use crate::preview::unified::{coloured, of_texts};
 use crate::render::Helm;
+use crate::scaffold::draft::Draft;
 use crate::scaffold::rbac::{self, Options, Surveys};
 use crate::watches;
 
@@ -50,8 +51,10 @@ fn at_least_one(text: &str) -> Result<usize, String> {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let file = &args.project.watches_file;
     let project = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Charts are where `run` looks for them.
+    let here = std::env::current_dir().context("cannot find the working directory")?;
     let helm = Helm::find(args.project.helm.as_deref()).await?;
-    let watches = watches::load(file, project, &helm).await?;
+    let watches = watches::load(file, &here, &helm).await?;
     let options = Options {
         is_namespaced: args.namespaced,
         escalates: args.escalate,
@@ -66,45 +69,32 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         print(&texts.join("---\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut is_different = false;
+    let mut draft = Draft::of(project);
+    let mut different = vec![];
     for (path, text) in &generated.files {
-        is_different |= settle(&project.join(path), text, args.check)?;
+        let (name, shown) = (path.display().to_string(), project.join(path).display().to_string());
+        let before = draft.read(&name).map_err(sorted)?.unwrap_or_default();
+        if before == *text {
+            tell(&format!("{shown} is as it should be"));
+            continue;
+        }
+        let difference = difference(&name, &before, text);
+        print(&if Colour::Auto.is_on() { coloured(&difference) } else { difference })?;
+        draft.edit(&name, text.clone());
+        different.push(shown);
     }
-    if args.check && is_different {
+    if args.check && !different.is_empty() {
         tell(
             "the rights in the project are not those that its charts need: run `chartwright generate rbac` with the same flags",
         );
         return Ok(ExitCode::FAILURE);
     }
+    written(&draft, false)?;
+    different.iter().for_each(|file| tell(&format!("{file} is written")));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows how a file differs, and writes it unless it is only checked. True where it did differ.
-fn settle(path: &Path, text: &str, is_check: bool) -> anyhow::Result<bool> {
-    let before = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        before => before.with_context(|| format!("cannot read {}", path.display()))?,
-    };
-    if before == text {
-        tell(&format!("{} is as it should be", path.display()));
-        return Ok(false);
-    }
-    let (from, to) = (format!("a/{}", path.display()), format!("b/{}", path.display()));
-    let difference = TextDiff::from_lines(before.as_str(), text).unified_diff().header(&from, &to).to_string();
-    print(&if Colour::Auto.is_on() { coloured(&difference) } else { difference })?;
-    if !is_check {
-        write(path, text)?;
-        tell(&format!("{} is written", path.display()));
-    }
-    Ok(true)
-}
-
-/// All of it or nothing: the old file stays until the new one is whole.
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let failed = || format!("cannot write {}", path.display());
-    let dir = path.parent().unwrap_or(Path::new("."));
-    std::fs::create_dir_all(dir).with_context(failed)?;
-    let new = path.with_extension("yaml.new");
-    std::fs::write(&new, text).with_context(failed)?;
-    std::fs::rename(&new, path).with_context(failed)
+fn difference(path: &str, before: &str, after: &str) -> String {
+    let from = if before.is_empty() { "/dev/null".to_owned() } else { format!("a/{path}") };
+    of_texts((&from, before), (&format!("b/{path}"), after))
 }

@@ -5,14 +5,22 @@
 use serde_json::Value;
 
 use super::Edited;
+use crate::scaffold::markers;
+use crate::scaffold::rbac::text::{MARKER, is_generated};
 use crate::yaml;
 
 /// What the operator uses beside what its charts need.
-pub const OPERATOR: &str = include_str!("../templates/migrate/rules.yaml");
+const OPERATOR: &str = include_str!("../templates/migrate/rules.yaml");
 /// What the election of a leader needs. operator-sdk had a ConfigMap for it until 1.5.
 pub const LEADER: &str = include_str!("../templates/migrate/leader_rules.yaml");
 
-const MARKER: &str = "+kubebuilder:scaffold:rules";
+/// Adds to the operator's role what it uses beside what its charts need. One that was made from the charts has it.
+pub fn edit_operator(file: &str, text: &str) -> Edited {
+    match is_generated(text) {
+        true => Edited { text: text.to_owned(), ..Edited::default() },
+        false => edit(file, text, "manager-role", OPERATOR),
+    }
+}
 
 /// Adds the rules that are missing to the role of this name.
 pub fn edit(file: &str, text: &str, name: &str, wanted: &str) -> Edited {
@@ -146,11 +154,10 @@ fn documents(text: &str) -> Vec<&str> {
 /// How far in the rules are, and where the last of them ends. None where the rules are not written as lines of their own.
 fn place(document: &str) -> Option<(String, usize)> {
     let (mut indent, mut end, mut at) = (None, None, 0);
-    let mut is_inside = false;
+    let (mut is_inside, marker) = (false, markers::place_of(document, MARKER));
     for line in document.split_inclusive('\n') {
         let bare = line.trim_start();
-        let comment = bare.trim_end().strip_prefix('#').map(str::trim_start);
-        if is_inside && comment == Some(MARKER) {
+        if is_inside && marker == Some(at) {
             return Some((indent?, at));
         }
         if bare.starts_with("- ") && is_inside && indent.is_none() {
@@ -179,7 +186,7 @@ mod tests {
     const RULE: &str = "# Theirs.\n- apiGroups: ['']\n  resources: [pods, persistentvolumeclaims]\n  verbs: ['*']\n";
 
     fn edited(text: &str) -> Edited {
-        edit("role.yaml", text, "manager-role", OPERATOR)
+        edit_operator("role.yaml", text)
     }
 
     #[test]
@@ -209,6 +216,12 @@ mod tests {
     #[test]
     fn everything_allowed_is_enough() {
         let text = format!("{HEAD}- apiGroups: ['*']\n  resources: ['*']\n  verbs: ['*']\n");
+        assert_eq!(edited(&text), Edited { text: text.clone(), ..Edited::default() });
+    }
+
+    #[test]
+    fn a_role_that_was_made_from_the_charts_has_all_it_needs() {
+        let text = format!("# Written by `chartwright generate rbac`, from the charts.\n{HEAD}{RULE}");
         assert_eq!(edited(&text), Edited { text: text.clone(), ..Edited::default() });
     }
 

@@ -71,7 +71,7 @@ impl Findings {
             let file = in_chart(&it.file);
             self.has_replicas |= it.object.pointer("/spec/replicas").is_some();
             if group == grants::GROUP {
-                self.add_role(&it.object, file);
+                self.add_role(&it.object, file, it.hook.is_some());
             }
             self.made.entry(((group, kind.to_owned()), as_what)).or_default().insert(file.to_owned(), true);
         }
@@ -87,8 +87,8 @@ impl Findings {
         }
     }
 
-    fn add_role(&mut self, object: &Value, file: &str) {
-        if let Some(grant) = grants::granted(object, file) {
+    fn add_role(&mut self, object: &Value, file: &str, is_hook: bool) {
+        if let Some(grant) = grants::granted(object, file, is_hook) {
             // The same role may grant more in another render.
             match self.grants.iter_mut().find(|known| (&known.role, &known.file) == (&grant.role, &grant.file)) {
                 Some(known) => known.join(grant),
@@ -102,7 +102,7 @@ impl Findings {
 
     /// Adds what templates name and no render made, once all renders are known.
     pub fn add_scan(&mut self, scan: &Scan) {
-        let seen: BTreeSet<GroupKind> = self.made.keys().map(|(kind, _)| kind.clone()).collect();
+        let seen: BTreeSet<(GroupKind, Use)> = self.made.keys().cloned().collect();
         for mention in &scan.mentions {
             self.add_mention(mention, &seen);
         }
@@ -118,7 +118,7 @@ impl Findings {
         self.note_unclear(scan);
     }
 
-    fn add_mention(&mut self, mention: &Mention, seen: &BTreeSet<GroupKind>) {
+    fn add_mention(&mut self, mention: &Mention, seen: &BTreeSet<(GroupKind, Use)>) {
         let Mention { file, kind, api_versions, is_hook } = mention;
         let groups: BTreeSet<&str> = api_versions.iter().map(|it| split_api_version(it).0).collect();
         // Kubernetes itself left these behind long ago; charts still offer them to clusters of then.
@@ -129,7 +129,11 @@ impl Findings {
             (true, false) => groups.into_iter().map(str::to_owned).collect(),
             (true, true) => match self.kinds.group_of(kind) {
                 Some(group) => vec![group],
-                None if self.moving.contains(kind) || seen.iter().any(|(_, known)| known == kind) => return,
+                None if seen.iter().any(|((_, known), _)| known == kind) => {
+                    let of_kind = seen.iter().filter(|((_, known), _)| known == kind);
+                    of_kind.map(|((group, _), _)| group.clone()).collect()
+                }
+                None if self.moving.contains(kind) => return,
                 None => {
                     self.notes.push(format!(
                         "{file}: the group of the kind {kind} comes from an expression, and no render made it; if the chart makes it, add a rule by hand"
@@ -138,10 +142,14 @@ impl Findings {
                 }
             },
         };
+        // What is done with objects is done with hooks too, but not the other way round; and in crds/ nothing is ever deleted.
+        let (as_what, enough): (Use, &[Use]) = match is_hook {
+            true => (Use::Hook, &[Use::Object, Use::Hook]),
+            false => (Use::Object, &[Use::Object]),
+        };
         for group in groups.into_iter().filter(|group| !is_past(group)) {
             let key = (group, kind.clone());
-            if !seen.contains(&key) {
-                let as_what = if *is_hook { Use::Hook } else { Use::Object };
+            if !enough.iter().any(|it| seen.contains(&(key.clone(), *it))) {
                 self.made.entry((key, as_what)).or_default().entry(file.clone()).or_insert(false);
             }
         }
@@ -241,6 +249,24 @@ mod tests {
         }
         assert_eq!(kinds.len(), 5, "{kinds:?}");
         assert!(findings.notes.len() == 1 && findings.notes[0].contains("Wheel"), "{:?}", findings.notes);
+    }
+
+    #[test]
+    fn a_kind_that_was_only_a_hook_or_in_crds_is_an_object_too_where_a_template_names_one() {
+        let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  annotations:\n    helm.sh/hook: pre-install\n";
+        let of_hooks = findings(&[("templates/b.yaml", hook)]);
+        assert_eq!(kinds(&of_hooks), kinds(&findings(&[])), "a hook was made already");
+        let objects = "apiVersion: batch/v1\nkind: Job\n---\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n";
+        let kinds = kinds(&findings(&[("templates/b.yaml", objects)]));
+        for expected in [
+            "Object Job.batch (templates/b.yaml)",
+            "Object CustomResourceDefinition.apiextensions.k8s.io (templates/b.yaml)",
+        ] {
+            assert!(kinds.iter().any(|it| it == expected), "{kinds:?}");
+        }
+        let as_object =
+            findings(&[("templates/b.yaml", &hook.replace("batch/v1", "apps/v1").replace("Job", "Deployment"))]);
+        assert_eq!(as_object.made.len(), 3, "more is done with objects than with hooks");
     }
 
     #[test]

@@ -70,12 +70,15 @@ pub struct Grant {
     pub rules: Vec<Rule>,
     /// Whether its rules are gathered from other roles.
     pub is_aggregated: bool,
+    /// Whether a hook makes it.
+    pub is_hook: bool,
 }
 
 impl Grant {
     /// Takes in what the same role grants elsewhere.
     pub fn join(&mut self, other: Grant) {
         self.is_aggregated |= other.is_aggregated;
+        self.is_hook |= other.is_hook;
         let new: Vec<Rule> = other.rules.into_iter().filter(|rule| !self.rules.contains(rule)).collect();
         self.rules.extend(new);
     }
@@ -129,7 +132,7 @@ pub fn is_fixed(name: &str) -> bool {
 }
 
 /// What an object grants, if it is a role.
-pub fn granted(object: &Value, file: &str) -> Option<Grant> {
+pub fn granted(object: &Value, file: &str, is_hook: bool) -> Option<Grant> {
     let kind = object["kind"].as_str().filter(|kind| matches!(*kind, "Role" | "ClusterRole"))?;
     let rules = object["rules"].as_array().into_iter().flatten().map(Rule::read);
     Some(Grant {
@@ -137,6 +140,7 @@ pub fn granted(object: &Value, file: &str) -> Option<Grant> {
         file: file.to_owned(),
         rules: rules.filter(|rule| !rule.is_empty()).collect(),
         is_aggregated: object.get("aggregationRule").is_some_and(|rule| !rule.is_null()),
+        is_hook,
     })
 }
 
@@ -161,12 +165,12 @@ mod tests {
             {"apiGroups": [""], "resources": [], "verbs": ["get"]},
             {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
         ]});
-        let grant = granted(&role, "a.yaml").unwrap();
+        let grant = granted(&role, "a.yaml", false).unwrap();
         assert_eq!((grant.role.shown().as_str(), grant.role.is_fixed()), ("ClusterRole <release>-a", false));
         let shown: Vec<String> = grant.rules.iter().map(Rule::shown).collect();
         assert_eq!(shown, ["get, list on nodes, pods", "* on secrets", "get on /metrics"]);
         assert!(grant.rules[1].names.is_empty() && grant.rules[1].is_wild());
-        assert_eq!(granted(&json!({"kind": "RoleBinding"}), "a.yaml"), None);
+        assert_eq!(granted(&json!({"kind": "RoleBinding"}), "a.yaml", false), None);
     }
 
     #[test]

@@ -184,10 +184,9 @@ impl Needs {
     fn roles(&mut self, findings: &Findings, serving: &Serving<'_>) {
         let may = |role: &RoleName| !role.is_cluster || serving.reach.covers(Beyond::Cluster);
         for grant in findings.grants.iter().filter(|grant| may(&grant.role)) {
-            if serving.escalates {
-                self.right_to(&[Bind, Escalate], &grant.role, &grant.file, Reason::Escalated);
-            } else {
-                self.grant(grant);
+            match serving.escalates {
+                true => self.escalate(grant),
+                false => self.grant(grant),
             }
         }
         let is_own = |role: &RoleName| findings.grants.iter().any(|grant| grant.role == *role);
@@ -208,11 +207,22 @@ impl Needs {
         }
     }
 
+    fn escalate(&mut self, grant: &Grant) {
+        let Grant { role, file, is_hook, .. } = grant;
+        self.right_to(&[Bind], role, file, Reason::Escalated);
+        let need = self.right_to(&[Escalate], role, file, Reason::Escalated);
+        // A hook is made by a request without a name in its path, which no rule with names covers. All others are applied.
+        if *is_hook {
+            need.names.clear();
+        }
+    }
+
     /// A right on roles themselves, by name where they are called so in every release.
-    fn right_to(&mut self, verbs: &[Verb], role: &RoleName, file: &str, reason: Reason) {
+    fn right_to(&mut self, verbs: &[Verb], role: &RoleName, file: &str, reason: Reason) -> &mut Need {
         let need = self.add(grants::GROUP, role.resource(), !role.is_cluster, verbs, reason);
         need.names.extend(role.is_fixed().then(|| role.name.clone()));
         need.why.insert(reason, [(file.to_owned(), true)].into());
+        need
     }
 
     fn grant(&mut self, grant: &Grant) {

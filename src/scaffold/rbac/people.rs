@@ -3,6 +3,7 @@
 //! Pure.
 
 use crate::scaffold::api::Api;
+use crate::scaffold::template::fill;
 
 const ROLES: [(&str, &str); 3] = [
     ("admin", include_str!("admin_role.yaml")),
@@ -13,11 +14,8 @@ const ROLES: [(&str, &str); 3] = [
 /// The files of config/rbac for people, with their names: `nginx_admin_role.yaml`. `project` is for labels.
 pub fn roles(api: &Api, project: &str) -> [(String, String); 3] {
     let Api { group, kind, plural, singular, .. } = api;
-    let fill = |text: &str| {
-        let text = text.replace("PROJECT", project).replace("SINGULAR", singular).replace("PLURAL", plural);
-        text.replace("GROUP", group).replace("KIND", kind)
-    };
-    ROLES.map(|(name, text)| (format!("{singular}_{name}_role.yaml"), fill(text)))
+    let values = [("project", project), ("singular", singular), ("plural", plural), ("group", group), ("kind", kind)];
+    ROLES.map(|(name, text)| (format!("{singular}_{name}_role.yaml"), fill(text, &values)))
 }
 
 #[cfg(test)]

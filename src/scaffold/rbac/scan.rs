@@ -171,8 +171,7 @@ impl Scan {
                     file: file.to_owned(),
                     api_version: api_version.to_owned(),
                     kind: kind.to_owned(),
-                    // A name that is an expression may be empty.
-                    is_list: literal(3).is_some_and(str::is_empty),
+                    is_list: arguments.get(3).is_none_or(|name| may_be_empty(name)),
                 }),
                 _ => self.unclear_lookups.push(file.to_owned()),
             }
@@ -339,6 +338,29 @@ fn length_of_argument(text: &str) -> usize {
         }
     }
     text.len()
+}
+
+/// Whether nothing may come of an argument, as of a value. A `lookup` without a name is a list.
+fn may_be_empty(argument: &str) -> bool {
+    const NEVER: [&str; 3] = ["Release.Name", "Release.Namespace", "Chart.Name"];
+    let is_text = |argument: &str| unquoted(argument).is_some_and(|text| !text.is_empty());
+    let is_never_empty = match argument.strip_prefix('(').and_then(|it| it.strip_suffix(')')) {
+        Some(call) => match arguments(call).as_slice() {
+            // Of `%s-db` at least `-db` is left.
+            ["printf", format, ..] => unquoted(format).is_some_and(has_letters_of_its_own),
+            ["print", parts @ ..] => parts.iter().any(|part| is_text(part)),
+            _ => false,
+        },
+        None => is_text(argument) || NEVER.contains(&argument.trim_start_matches('$').trim_start_matches('.')),
+    };
+    !is_never_empty
+}
+
+/// Whether a format has more in it than verbs such as `%s`.
+fn has_letters_of_its_own(format: &str) -> bool {
+    let mut parts = format.split('%');
+    let is_more = |part: &str| part.trim_start_matches(|it: char| !it.is_alphabetic()).len() > 1;
+    parts.next().is_some_and(|before| !before.is_empty()) || parts.any(is_more)
 }
 
 fn unquoted(argument: &str) -> Option<&str> {

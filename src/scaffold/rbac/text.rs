@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::Files;
 use super::grants::Rule;
 use super::rights::{Granted, Need, Needs, Reason, Verb};
+use crate::scaffold::markers;
+use crate::scaffold::template::fill;
 
-/// The last line that is ours. Rules below it are a person's. operator-sdk ends its rules with it too.
-pub const MARKER: &str = "# +kubebuilder:scaffold:rules";
+/// The last line that is ours, a comment. Rules below it are a person's. operator-sdk ends its rules with it too.
+pub const MARKER: &str = "+kubebuilder:scaffold:rules";
 
 const HEADER: &str = include_str!("role.yaml");
 const CLUSTER_HEADER: &str = include_str!("cluster_role.yaml");
@@ -31,7 +33,7 @@ pub struct Style<'a> {
 type Alike<'a> = (Vec<Reason>, &'a str, Vec<Verb>, Vec<&'a str>);
 
 pub fn role(needs: &Needs, style: &Style<'_>) -> String {
-    let with = |header: &str| header.replace("PROJECT", style.name).replace(" FLAGS", style.flags);
+    let with = |header: &str| fill(header, &[("project", style.name), ("flags", style.flags)]);
     let mut text = match style.is_namespaced {
         false => with(HEADER) + &rules(needs, |_| true),
         true => {
@@ -39,21 +41,23 @@ pub fn role(needs: &Needs, style: &Style<'_>) -> String {
             with(CLUSTER_HEADER) + &of_cluster + &with(NAMESPACED_HEADER) + &rules(needs, |is_namespaced| is_namespaced)
         }
     };
-    text.push_str(MARKER);
-    text.push('\n');
-    text.push_str(style.by_hand);
+    text.push_str(&format!("# {MARKER}\n{}", style.by_hand));
     text
 }
 
 /// The bindings of an operator that looks at named namespaces only.
 pub fn bindings(name: &str) -> String {
-    BINDINGS.replace("PROJECT", name)
+    fill(BINDINGS, &[("project", name)])
+}
+
+/// Whether the text of a role was made here, from charts.
+pub fn is_generated(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("# Written by `chartwright generate rbac"))
 }
 
 /// What a person wrote below the marker of a file.
 pub fn by_hand(text: &str) -> &str {
-    let at = text.rfind(MARKER).map(|at| &text[at + MARKER.len()..]).unwrap_or_default();
-    at.strip_prefix('\n').unwrap_or(at)
+    markers::below(text, MARKER).unwrap_or_default()
 }
 
 /// With which flags a file was made. None where somebody else made it.
@@ -205,7 +209,7 @@ mod tests {
                     - apiGroups:\n  - \"\"\n  resources:\n  - configmaps\n  - services\n  verbs:\n  - get\n";
         assert!(text.contains(rule), "{text}");
         assert!(text.ends_with("# +kubebuilder:scaffold:rules\n- apiGroups: [a]\n"), "{text}");
-        assert!(text.contains("app.kubernetes.io/name: shop\n") && !text.contains("PROJECT"), "{text}");
+        assert!(text.contains("app.kubernetes.io/name: shop\n") && !text.contains('@'), "{text}");
         let read = crate::yaml::documents(&text.replace("[a]", "[a]\n  resources: [b]\n  verbs: [c]")).unwrap();
         assert_eq!(read[0]["rules"].as_array().unwrap().len(), 4);
     }
@@ -227,7 +231,9 @@ mod tests {
         let text = role(&needs(), &style(false));
         assert_eq!(by_hand(&text), "- apiGroups: [a]\n");
         assert_eq!(by_hand("rules:\n"), "");
+        assert_eq!(by_hand("rules:\n#+kubebuilder:scaffold:rules\n- b\n"), "- b\n", "as older projects write it");
         assert_eq!(name_of(&text), Some("shop"));
+        assert!(is_generated(&text) && is_generated(&role(&needs(), &style(true))) && !is_generated("rules:\n"));
     }
 
     #[test]

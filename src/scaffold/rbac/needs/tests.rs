@@ -142,3 +142,22 @@ fn what_the_charts_roles_grant_is_needed_unless_it_is_there_already() {
     let on_roles = ["get list watch create patch delete bind escalate"];
     assert_eq!(verbs_on(&escalating, "roles"), on_roles);
 }
+
+#[test]
+fn who_makes_a_role_as_a_hook_may_escalate_whatever_its_name() {
+    let role = |hook: &str| {
+        format!(
+            "---\n{{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {{name: fixed{hook}}}, rules: [{{apiGroups: [''], resources: [nodes], verbs: [get]}}]}}\n"
+        )
+    };
+    let rights = |text: &str| {
+        let api = api();
+        let mut findings = Findings::default();
+        findings.add(&survey(text));
+        let needs = Needs::of(&findings, &Serving { escalates: true, ..serving(&api) });
+        verbs_on(&Needs::joined([needs], false), "roles")
+    };
+    assert_eq!(rights(&role("")), ["get list watch create patch delete", "bind escalate fixed"]);
+    let hook = rights(&role(", annotations: {helm.sh/hook: pre-install}"));
+    assert_eq!(hook, ["get list watch create delete escalate", "bind fixed"]);
+}

@@ -60,11 +60,30 @@ fn items_of_lists_count_and_tests_do_not() {
 
 #[test]
 fn questions_to_the_cluster_are_found() {
-    let text = "{{ $a := lookup \"v1\" \"Secret\" .Release.Namespace (printf \"%s\" .x) }}\n{{ range (lookup \"apps/v1\" \"Deployment\" \"\" \"\").items }}{{ end }}\n{{ lookup .a .b }} a lookup \"in\" \"words\"";
+    let text = "{{ $a := lookup \"v1\" \"Secret\" .Release.Namespace (printf \"%s-x\" .x) }}\n{{ range (lookup \"apps/v1\" \"Deployment\" \"\" \"\").items }}{{ end }}\n{{ lookup .a .b }} a lookup \"in\" \"words\"";
     let scan = scanned(text);
     let found: Vec<_> = scan.lookups.iter().map(|it| (it.kind.as_str(), it.is_list)).collect();
     assert_eq!(found, [("Secret", false), ("Deployment", true)]);
     assert_eq!(scan.unclear_lookups, ["templates/a.yaml"]);
+}
+
+#[test]
+fn a_question_whose_name_may_be_empty_is_one_for_all() {
+    let is_list = |name: &str| scanned(&format!("{{{{ lookup \"v1\" \"Secret\" \"a\" {name} }}}}")).lookups[0].is_list;
+    for name in [".Values.name", "$name", "(include \"a.name\" .)", "(printf \"%s%s\" .a .b)", "\"\"", "(print .a)", ""]
+    {
+        assert!(is_list(name), "{name}");
+    }
+    for name in [
+        "\"a\"",
+        ".Release.Name",
+        "$.Release.Name",
+        "(printf \"%s-db\" .a)",
+        "(printf \"db-%s\" .a)",
+        "(print .a \"-db\")",
+    ] {
+        assert!(!is_list(name), "{name}");
+    }
 }
 
 #[test]
