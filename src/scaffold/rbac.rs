@@ -78,7 +78,13 @@ impl Options {
     pub fn of_role(text: &str) -> Self {
         let flags = text::flags_of(text);
         let is_given = |flag: &str| flags.contains(&flag);
-        Options { is_namespaced: is_given("--namespaced"), escalates: is_given("--escalate"), ..Options::default() }
+        let most_renders = flags.iter().find_map(|flag| flag.strip_prefix("--max-renders=")?.parse().ok());
+        Options {
+            is_namespaced: is_given("--namespaced"),
+            escalates: is_given("--escalate"),
+            most_renders: most_renders.unwrap_or(MOST_RENDERS),
+            ..Options::default()
+        }
     }
 }
 
@@ -279,4 +285,18 @@ fn project_name(project: &Path, role: &str) -> Result<String, RbacError> {
     let directory = || project.canonicalize().ok()?.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = told.or_else(|| text::name_of(role).map(str::to_owned)).or_else(directory);
     Ok(name.unwrap_or_else(|| "operator".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_is_made_anew_as_it_was_made() {
+        let role =
+            "# Written by `chartwright generate rbac --namespaced --max-renders=7`, from the charts.\nrules: []\n";
+        let options = Options::of_role(role);
+        assert_eq!((options.is_namespaced, options.escalates, options.most_renders), (true, false, 7));
+        assert_eq!(Options::of_role("rules: []\n").most_renders, MOST_RENDERS);
+    }
 }
