@@ -57,7 +57,8 @@ impl MadeToRun {
         let (kubeconfig, log) = (site.beside("kubeconfig"), site.beside("log"));
         std::fs::write(&kubeconfig, config.to_string()).unwrap();
         let file = std::fs::File::create(&log).unwrap();
-        let program = format!("{} guard {}", lab::guard::lab_program().unwrap().display(), env!("CARGO_BIN_EXE_chartwright"));
+        let program =
+            format!("{} guard {}", lab::guard::lab_program().unwrap().display(), env!("CARGO_BIN_EXE_chartwright"));
         let mut make = lab::guard::command("make").unwrap();
         make.args(["run", "ARGS=--metrics-bind-address=0 --health-probe-bind-address=0"]).current_dir(site.root());
         make.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", site.beside("home"));
@@ -166,7 +167,10 @@ fn every_chart_becomes_a_project() {
         none if none.is_empty() => CHARTS.iter().map(|chart| copy_of(chart, dir.path())).collect(),
         some => some.into_iter().map(|chart| lab::checkout().join(chart)).collect(),
     };
-    println!("{:<28} {:<28} {:>6} {:>9} {:>8} {:>10} {:>8}", "CHART", "KIND", "RULES", "CRD", "OBJECTS", "CREATE API", "READY");
+    println!(
+        "{:<28} {:<28} {:>6} {:>9} {:>8} {:>10} {:>8}",
+        "CHART", "KIND", "RULES", "CRD", "OBJECTS", "CREATE API", "READY"
+    );
     let mut failed = vec![];
     for chart in charts {
         let told = std::panic::catch_unwind(|| tell(&chart));

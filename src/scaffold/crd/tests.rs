@@ -119,18 +119,21 @@ fn texts_and_lists_have_their_lengths() {
 #[test]
 fn patterns_are_kept_where_kubernetes_can_read_them() {
     assert_eq!(of(json!({"type": "string", "pattern": "^a\\d$"})).x(), typed("string", json!({"pattern": "^a\\d$"})));
-    for unknown in ["^(?!a)", "(?<=a)b", "(a)\\1", "a++", "a{2000}"] {
+    for unknown in ["^(?!a)", "(?<=a)b", "(a)\\1", "a{2000}"] {
         let made = of(json!({"type": "string", "pattern": unknown}));
         assert_eq!((made.x(), made.notes_on("spec.x")), (typed("string", json!({})), 1), "{unknown}");
     }
+    assert_eq!(of(json!({"type": "string", "pattern": "^[a-z*+]+$"})).x()["pattern"], "^[a-z*+]+$");
     assert!(rules::words::is_re2("\\\\1") && rules::words::is_re2("(?i)a{1,1000}") && rules::words::is_re2("(?P<n>a)"));
 }
 
 #[test]
 fn formats_are_kept_where_both_sides_check_them() {
     assert_eq!(by(DRAFT_7, json!({"type": "string", "format": "ipv4"})).x()["format"], "ipv4");
-    let hostname = by(DRAFT_7, json!({"type": "string", "format": "hostname"}));
-    assert_eq!((hostname.x(), hostname.notes_on("spec.x")), (typed("string", json!({})), 1));
+    for stricter in ["hostname", "uri"] {
+        let made = by(DRAFT_7, json!({"type": "string", "format": stricter}));
+        assert_eq!((made.x(), made.notes_on("spec.x")), (typed("string", json!({})), 1), "{stricter}");
+    }
     // helm does not check them from 2019-09 on.
     let latest = of(json!({"type": "string", "format": "ipv4"}));
     assert_eq!((latest.x(), latest.notes.len()), (typed("string", json!({})), 0));
@@ -241,6 +244,17 @@ fn the_number_of_fields_counts_defaults() {
 }
 
 #[test]
+fn counts_that_the_api_server_cannot_read_are_left_out() {
+    let words = ["maxProperties", "minProperties", "maxItems", "minLength"];
+    let schema = |count: u64| {
+        let x: serde_json::Map<String, Value> = words.iter().map(|word| ((*word).to_owned(), count.into())).collect();
+        of(x.into()).x()
+    };
+    assert_eq!(schema(u64::MAX), open());
+    assert_eq!(schema(9)["maxProperties"], 9);
+}
+
+#[test]
 fn alternatives_of_different_types_are_checked_together() {
     let made = of(
         json!({"anyOf": [{"type": "integer", "minimum": 1}, {"type": "string", "pattern": "%$"}, {"type": "null"}]}),
@@ -250,6 +264,32 @@ fn alternatives_of_different_types_are_checked_together() {
     assert_eq!(inside.x()["anyOf"], json!([{"properties": {"a": {"minLength": 2}}}]));
     let nullable = of(json!({"oneOf": [{"type": "string", "minLength": 1}, {"type": "null"}]}));
     assert_eq!((nullable.x(), nullable.notes.len()), (typed("string", json!({"minLength": 1})), 0));
+    let choice = of(json!({"oneOf": [{"type": "null"}, {"type": "string", "enum": ["a", "b"]}]}));
+    assert_eq!((choice.x(), choice.notes.len()), (typed("string", json!({"anyOf": [{"enum": ["a", "b"]}]})), 0));
+}
+
+#[test]
+fn a_word_says_nothing_about_values_of_other_types() {
+    let number = of(json!({"anyOf": [{"type": "string", "minimum": 1, "minLength": 2}, {"type": "integer"}]}));
+    assert_eq!(number.x(), json!({"nullable": true, "x-kubernetes-int-or-string": true, "minLength": 2}));
+    let map = of(json!({"oneOf": [{"type": "string", "required": ["a"], "maxProperties": 1}, {"type": "object"}]}));
+    assert_eq!(map.x(), open());
+}
+
+#[test]
+fn a_type_that_depends_on_alternatives_is_told() {
+    let branch = |name: &str| json!({"required": [name], "properties": {"a": {"type": "string"}}});
+    let made = of(json!({"type": "object", "anyOf": [branch("b"), branch("c")]}));
+    assert_eq!((made.x()["properties"]["a"].clone(), made.notes_on("spec.x.a")), (open(), 1));
+}
+
+#[test]
+fn what_need_not_be_a_map_is_not_closed_and_that_is_told() {
+    let schema = json!({"additionalProperties": false, "properties": {"a": {"type": "string"}}});
+    let made = of(schema.clone());
+    assert_eq!((made.x()["x-kubernetes-preserve-unknown-fields"].clone(), made.notes_on("spec.x")), (json!(true), 1));
+    let root = self::made("", Some(schema), &Options::default());
+    assert_eq!((root.spec().get("x-kubernetes-preserve-unknown-fields"), root.notes.len()), (None, 0));
 }
 
 #[test]
@@ -296,6 +336,15 @@ fn not_is_said_only_where_it_is_exact() {
     );
     assert_eq!(of(json!({"type": "object", "not": {"required": ["a"]}})).x()["not"], json!({"required": ["a"]}));
     assert_eq!(of(json!({"type": "string", "not": {"type": "integer"}})).x(), typed("string", json!({})));
+    // The API server takes 0.5 for 0 and 65 for A when it compares.
+    assert_eq!(of(json!({"type": "integer", "not": {"const": 0}})).x()["not"], json!({"enum": [0]}));
+    for (schema, name) in
+        [(json!({"type": "number", "not": {"enum": [0]}}), "number"), (json!({"not": {"const": "A"}}), "")]
+    {
+        let made = of(schema);
+        let unsaid = if name.is_empty() { open() } else { typed(name, json!({})) };
+        assert_eq!((made.x(), made.notes_on("spec.x")), (unsaid, 1));
+    }
     for inexact in [json!({"type": "string"}), json!({"format": "ipv4"}), json!({"uniqueItems": true})] {
         let made = by(DRAFT_7, json!({"not": inexact}));
         assert_eq!((made.x(), made.notes_on("spec.x")), (open(), 1), "{inexact}");
@@ -413,7 +462,12 @@ fn with_subchart(is_conditional: bool, parent: Option<Value>, schema: Value) -> 
     let mut chart = ChartValues::from_text("app", "", parent).unwrap();
     chart.defaults = json!({"db": {"size": 1, "global": {}}});
     chart.fields = crate::scaffold::values::comments::read("db: {size: 1}\n", &chart.defaults);
-    chart.subcharts.push(crate::scaffold::values::Subchart { key: "db".into(), is_conditional, chart: sub });
+    chart.subcharts.push(crate::scaffold::values::Subchart {
+        key: "db".into(),
+        is_conditional,
+        is_in_values: false,
+        chart: sub,
+    });
     let Definition { text, notes } = definition(&api(), &chart, &Options::default()).unwrap();
     Made { definition: crate::yaml::parse(&text).unwrap(), notes }
 }
@@ -434,6 +488,29 @@ fn a_subcharts_schema_holds_under_its_key_unless_it_can_be_switched_off() {
     let made = with_subchart(false, Some(parent), schema);
     let size = &made.spec()["properties"]["db"]["properties"]["size"];
     assert_eq!((&size["type"], &size["minimum"]), (&json!("integer"), &json!(2)));
+}
+
+#[test]
+fn beside_a_subchart_fields_of_any_name_stay_open() {
+    let any = json!({"type": "object", "additionalProperties": {"type": "object"}});
+    let made = with_subchart(false, Some(any.clone()), json!({}));
+    assert_eq!(made.spec()["x-kubernetes-preserve-unknown-fields"], true);
+    assert_eq!((made.spec().get("additionalProperties"), made.notes_on("spec")), (None, 1));
+    let db = &with_subchart(false, None, any).spec()["properties"]["db"].clone();
+    assert_eq!((db.get("additionalProperties"), &db["x-kubernetes-preserve-unknown-fields"]), (None, &json!(true)));
+}
+
+#[test]
+fn nothing_is_asked_of_what_helm_puts_into_a_subchart() {
+    let asked = json!({"properties": {"global": {"required": ["zone"], "properties": {"zone": {"maxLength": 1}}}}});
+    let either = json!({"anyOf": [asked, {"required": ["port"]}]});
+    let parent = json!({"properties": {"db": {"allOf": [asked, either]}}});
+    let made = with_subchart(false, Some(parent), either);
+    let db = &made.spec()["properties"]["db"];
+    assert_eq!((db.get("anyOf"), db.get("allOf")), (None, None));
+    assert_eq!(db["properties"]["global"].get("required"), None);
+    assert_eq!(db["properties"]["global"]["properties"]["zone"], open());
+    assert_eq!(made.notes_on("spec.db.global"), 1);
 }
 
 #[test]
