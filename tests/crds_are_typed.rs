@@ -240,6 +240,17 @@ fn the_command_prints_the_definition_and_tells_what_is_wrong_in_one_line() {
     }
 }
 
+#[test]
+fn a_short_name_that_is_none_or_would_be_ignored_is_refused() {
+    for more in [&["--short-name", "Web"][..], &["--short-name", "wb", "--add-to", "some.yaml"]] {
+        let mut command = chartwright();
+        command.args(["generate", "crd", "--chart", "helm-charts/nginx", "--group", "a.b", "--version", "v1"]);
+        let output = command.args(["--kind", "Web"]).args(more).current_dir(lab::checkout()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("--short-name"), "{said}");
+    }
+}
+
 /// Each version is read and stored as the other.
 #[tokio::test]
 async fn what_a_new_version_takes_is_not_lost_in_the_stored_one() {

@@ -42,10 +42,9 @@ fn open_for(schema: &mut Yaml, other: &Yaml, at: &str, opened: &mut Vec<String>)
 /// Whether there are fields that only the other one keeps.
 fn drops(schema: &Yaml, other: &Yaml) -> bool {
     let has_any = schema.get("additionalProperties").is_some();
-    let is_known = |name: &str| has_any || schema.get("properties").is_some_and(|known| known.get(name).is_some());
-    let has_more = is_open(other) && !has_any
-        || other.get("additionalProperties").is_some() && !has_any
-        || names(other).iter().any(|name| !is_known(name));
+    let is_known = |name: &String| schema.get("properties").is_some_and(|known| known.get(name).is_some());
+    let is_unlimited = is_open(other) || other.get("additionalProperties").is_some();
+    let has_more = !has_any && (is_unlimited || !names(other).iter().all(is_known));
     let has_items = items_of(other).is_some_and(|items| may_be(&items, "object") || may_be(&items, "array"));
     may_be(other, "object") && has_more || may_be(other, "array") && has_items && schema.get("items").is_none()
 }
@@ -83,8 +82,7 @@ fn names(schema: &Yaml) -> Vec<String> {
 
 fn fields_mut(schema: &mut Yaml) -> Vec<(String, &mut Yaml)> {
     let properties = schema.get_mut("properties").and_then(Yaml::as_mapping_mut);
-    let named = |(name, field): (&Yaml, _)| Some((name.as_str()?.to_owned(), field));
-    properties.into_iter().flatten().filter_map(|(name, field)| named((name, field))).collect()
+    properties.into_iter().flatten().filter_map(|(name, field)| Some((name.as_str()?.to_owned(), field))).collect()
 }
 
 /// What a field of this name may be; None where it is not kept.
