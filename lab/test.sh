@@ -11,6 +11,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # With more than so many, it is not the clock.
 most=5
 log=target/test.log
+# Tests wait more than they work; but they share one control plane.
+processors=$(getconf _NPROCESSORS_ONLN)
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((processors < 4 ? 2 * processors : 8))}
 
 run() { target/debug/lab guard cargo test --workspace --no-fail-fast -- "$@"; }
 

@@ -41,7 +41,7 @@ pub mod fingerprint;
 pub mod ignore;
 pub mod notes;
 pub mod recorded;
-mod references;
+pub(crate) mod references;
 pub mod reload;
 pub mod revision;
 
@@ -150,6 +150,15 @@ impl ChartError {
 impl Chart {
     /// Copies and reads a chart directory or a packed chart.
     pub fn load(origin: &Path) -> Result<Self, ChartError> {
+        let chart = Self::load_part(origin)?;
+        if chart.is_library() { Err(ChartError::Library(origin.to_owned())) } else { Ok(chart) }
+    }
+
+    /// The same of a chart in another one, which may be a library.
+    ///
+    /// # Errors
+    /// As [`Chart::load`].
+    pub fn load_part(origin: &Path) -> Result<Self, ChartError> {
         Self::load_within(origin, Most { files: MOST_FILES, bytes: MOST_BYTES })
     }
 
@@ -191,6 +200,11 @@ impl Chart {
 }
 
 impl Chart {
+    /// It has nothing to deploy, and is there for other charts.
+    pub fn is_library(&self) -> bool {
+        self.metadata["type"] == "library"
+    }
+
     /// Whether a word stands in any of its templates. For rare questions: the files are read anew.
     pub fn mentions(&self, word: &str) -> bool {
         let files = files::list(&self.dir).unwrap_or_default();
@@ -363,10 +377,7 @@ fn read_metadata(dir: &Path, origin: &Path) -> Result<Value, ChartError> {
             return Err(ChartError::Missing { file, field });
         }
     }
-    match metadata["type"].as_str() {
-        Some("library") => Err(ChartError::Library(origin.to_owned())),
-        _ => Ok(metadata),
-    }
+    Ok(metadata)
 }
 
 /// `appVersion: 1.16` is a number to YAML and text to Helm.

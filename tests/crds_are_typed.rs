@@ -240,6 +240,69 @@ fn the_command_prints_the_definition_and_tells_what_is_wrong_in_one_line() {
     }
 }
 
+#[test]
+fn a_short_name_that_is_none_or_would_be_ignored_is_refused() {
+    for more in [&["--short-name", "Web"][..], &["--short-name", "wb", "--add-to", "some.yaml"]] {
+        let mut command = chartwright();
+        command.args(["generate", "crd", "--chart", "helm-charts/nginx", "--group", "a.b", "--version", "v1"]);
+        let output = command.args(["--kind", "Web"]).args(more).current_dir(lab::checkout()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.contains("--short-name"), "{said}");
+    }
+}
+
+/// Each version is read and stored as the other.
+#[tokio::test]
+async fn what_a_new_version_takes_is_not_lost_in_the_stored_one() {
+    let client = client().await;
+    let closed = |fields: Value| json!({"type": "object", "additionalProperties": false, "properties": fields});
+    let chart = |fields: Value| ChartValues::from_text("app", "", Some(closed(fields))).unwrap();
+    let (first, options) = (kind("Grown"), Options::default());
+    let older = chart(json!({"a": {"type": "string"}, "in": closed(json!({"a": {}}))}));
+    let newer = chart(json!({"a": {"type": "string"}, "b": {"type": "string"}, "in": closed(json!({"b": {}}))}));
+    let text = definition(&first, &older, &options).unwrap().text;
+    let second = Kind { version: "v2".into(), ..first.clone() };
+    let both = chartwright::scaffold::crd::add_version(&text, &second, &newer, &options).unwrap();
+    assert_eq!(both.notes.len(), 2, "{:?}", both.notes);
+    install(&client, &both.text).await;
+    established(&client, &first.definition()).await;
+    let spec = json!({"a": "x", "b": "y", "in": {"b": 1}});
+    let path = |kind: &Kind| format!("/apis/{}/namespaces/default/{}", kind.api_version(), kind.plural);
+    until("the new version takes it", async || {
+        let cr = json!({"apiVersion": second.api_version(), "kind": second.kind, "metadata": {"name": "some"}, "spec": spec});
+        let request = http::Request::post(path(&second)).header("Content-Type", "application/json");
+        client.request::<Value>(request.body(cr.to_string().into_bytes()).unwrap()).await.ok()
+    })
+    .await;
+    for kind in [&first, &second] {
+        let request = http::Request::get(format!("{}/some", path(kind))).body(vec![]).unwrap();
+        assert_eq!(client.request::<Value>(request).await.unwrap()["spec"], spec, "{}", kind.version);
+    }
+    let wrong = refusal(&client, &second, &json!({"c": 1})).await;
+    assert!(wrong.is_some_and(|said| said.contains("unknown field")));
+}
+
+/// The one exception to what helm accepts, with its bounds.
+#[tokio::test]
+async fn above_a_number_of_replicas_the_api_server_wants_maps() {
+    let client = client().await;
+    let kind = kind("Counted");
+    let values = ChartValues::from_text("app", "web: {replicaCount: 1}\n", None).unwrap();
+    install(&client, &definition(&kind, &values, &Options::default()).unwrap().text).await;
+    established(&client, &kind.definition()).await;
+    until("the kind is served", async || {
+        let path = format!("/apis/{}/{}", kind.api_version(), kind.plural);
+        client.request::<Value>(http::Request::get(path).body(vec![]).unwrap()).await.ok()
+    })
+    .await;
+    for taken in [json!({}), json!({"web": null}), json!({"web": {"replicaCount": 2, "a": 1}})] {
+        assert_eq!(refusal(&client, &kind, &taken).await, None, "{taken}");
+    }
+    for refused in [json!({"web": "text"}), json!({"web": [1]}), json!({"web": {"replicaCount": "two"}})] {
+        assert!(refusal(&client, &kind, &refused).await.is_some(), "{refused}");
+    }
+}
+
 /// Two versions of a kind at once.
 #[tokio::test]
 async fn a_second_version_is_served_beside_the_first() {

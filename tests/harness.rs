@@ -260,7 +260,7 @@ impl Project {
 
     /// The same, of those that were refused for want of a right.
     pub fn refused_since(&self, since: Timestamp) -> Vec<String> {
-        self.calls_that(since, |call| call["responseStatus"]["code"] == 403)
+        self.calls_that(since, |call| call["responseStatus"]["code"] == 403 && !is_too_early(call))
     }
 
     fn calls_that(&self, since: Timestamp, are_meant: impl Fn(&Value) -> bool) -> Vec<String> {
@@ -473,6 +473,13 @@ impl Project {
         })
         .await
     }
+}
+
+/// Whether admission refuses a call until something else is there, whoever asks: the kind of an owner, which it learns of some seconds late,
+/// or a pod's account.
+pub fn is_too_early(call: &Value) -> bool {
+    let why = call["responseStatus"]["message"].as_str().unwrap_or_default();
+    ["cannot find RESTMapping", "error looking up service account"].iter().any(|early| why.contains(early))
 }
 
 /// Whether a call asks which kinds the API server knows.

@@ -16,7 +16,7 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use crate::harness::command_line::{Said, said};
-use crate::harness::{Project, Scope, chartwright, copy_dir, create_namespace, install_crd, tool, until};
+use crate::harness::{Project, Scope, chartwright, copy_dir, create_namespace, install_crd, is_too_early, tool, until};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const RBAC_V1: &str = "rbac.authorization.k8s.io/v1";
@@ -277,15 +277,11 @@ fn is_for_another_day((group, resource, verb): &Right) -> bool {
     }
 }
 
-/// What admission refuses until something else is there, whoever asks: the kind of an owner, which it learns of some seconds late, and a
-/// pod's account.
-const TOO_EARLY: [&str; 2] = ["cannot find RESTMapping", "error looking up service account"];
-
 /// What was refused for want of a right.
 pub fn refused(calls: &[Value]) -> Vec<String> {
     let why = |call: &Value| call["responseStatus"]["message"].as_str().unwrap_or_default().to_owned();
     let calls = calls.iter().filter(|call| call["responseStatus"]["code"] == 403);
-    let calls = calls.filter(|call| !TOO_EARLY.iter().any(|early| why(call).contains(early)));
+    let calls = calls.filter(|call| !is_too_early(call));
     calls.map(|call| format!("{} {} {}", call["verb"], call["requestURI"], why(call))).collect()
 }
 

@@ -98,12 +98,9 @@ async fn roles_in_the_named_namespaces_are_all_the_rights_it_needs() {
     // One namespace does not exist, so nobody could give rights in it. It holds up nobody and is asked about ever more seldom.
     let refused = project.refused_since(since);
     let (of_later, others): (Vec<_>, Vec<_>) = refused.into_iter().partition(|call| call.contains(&later));
-    // The admission of owner references learns of a new kind some seconds late, and refuses dry runs until then.
     let is_about_namespace =
         |call: &String| call.starts_with("get /api/v1/namespaces/") && call.matches('/').count() == 4;
-    let is_borne = |call: &String| {
-        call.contains("/customresourcedefinitions") || call.contains("dryRun=All") || is_about_namespace(call)
-    };
+    let is_borne = |call: &String| call.contains("/customresourcedefinitions") || is_about_namespace(call);
     assert!(others.iter().all(is_borne), "{others:#?}");
     assert!((2..24).contains(&of_later.len()), "{of_later:#?}");
     assert_eq!(operator.log().matches("CustomResourceDefinitions cannot be watched").count(), 1);

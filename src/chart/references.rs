@@ -14,9 +14,14 @@ const REFERENCES: [&str; 4] = ["$ref", "$dynamicRef", "$recursiveRef", "$schema"
 const DRAFTS: [&str; 6] =
     ["schema", "draft-04/schema", "draft-06/schema", "draft-07/schema", "draft/2019-09/schema", "draft/2020-12/schema"];
 
+/// A values.schema.json. helm passes over a byte order mark.
+pub(crate) fn parsed(schema: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(schema.strip_prefix("\u{feff}".as_bytes()).unwrap_or(schema))
+}
+
 /// The first reference that leads out of a schema, or why nobody can tell.
 pub(super) fn outside(schema: &[u8]) -> Result<Option<String>, String> {
-    let schema: Value = serde_json::from_slice(schema).map_err(|error| error.to_string())?;
+    let schema = parsed(schema).map_err(|error| error.to_string())?;
     let mut references = vec![];
     texts_at(&schema, &REFERENCES, &mut references);
     let is_inside = |reference: &&str| {

@@ -64,7 +64,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut draft = here()?;
     let wanted = Wanted {
         image: args.image.clone().unwrap_or_else(base_image),
-        definitions: args.typed_crds.then_some(Options { strict_types: args.strict_types }),
+        definitions: args.typed_crds.then_some(Options { strict_types: args.strict_types, ..Options::default() }),
     };
     let helm = if args.rbac { Some(Helm::find(args.helm.as_deref()).await?) } else { None };
     let found = migration(&draft, &wanted, helm.as_ref()).await.map_err(sorted)?;

@@ -20,7 +20,7 @@ pub struct Api {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApiError {
     #[error(
-        "{0:?} is no kind: write it in CamelCase, a capital letter and then letters and digits, 63 at most, as in `Nginx`"
+        "{0:?} is no kind: write it in CamelCase, a capital letter and then letters and digits, 59 at most, as in `Nginx`"
     )]
     Kind(String),
     #[error("{0:?} is no version: it is v, a number, and perhaps alpha or beta with a number, as in `v1alpha1`")]
@@ -67,7 +67,8 @@ impl fmt::Display for Api {
 
 fn is_kind(kind: &str) -> bool {
     let mut letters = kind.chars();
-    kind.len() <= 63
+    // With `List` behind it, it has to fit into 63.
+    kind.len() <= 59
         && letters.next().is_some_and(|first| first.is_ascii_uppercase())
         && letters.all(|letter| letter.is_ascii_alphanumeric())
 }
@@ -88,6 +89,11 @@ fn is_group(group: &str) -> bool {
 pub fn is_label(text: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     !text.is_empty() && text.len() <= 63 && text.bytes().all(is_inner) && !text.starts_with('-') && !text.ends_with('-')
+}
+
+/// What a kind may be called in commands: a label that begins with a letter.
+pub fn is_name(text: &str) -> bool {
+    is_label(text) && !text.starts_with(|first: char| first.is_ascii_digit())
 }
 
 /// English plurals as far as names of kinds need them. Whoever wants another says so.
@@ -122,7 +128,7 @@ mod tests {
     #[test]
     fn what_the_api_server_would_refuse_is_refused_with_an_example() {
         let refused = |group: &str, version: &str, kind: &str| Api::new(group, version, kind, true).unwrap_err();
-        for kind in ["", "nginx", "My-App", "1App", "App_", &"A".repeat(64)] {
+        for kind in ["", "nginx", "My-App", "1App", "App_", &"A".repeat(60)] {
             assert_eq!(refused("a.b", "v1", kind), ApiError::Kind(kind.into()));
         }
         for version in ["", "1", "v", "v0", "v1alpha", "v1gamma1", "v1.0", "v1alpha1beta1"] {
@@ -132,5 +138,7 @@ mod tests {
             assert_eq!(refused(group, "v1", "App"), ApiError::Group(group.into()));
         }
         assert!(Api::new("a.b", "v12beta3", "App", true).is_ok());
+        let longest = Api::new("a.b", "v1", &"X".repeat(59), true).unwrap();
+        assert!(is_name(&longest.plural) && !is_name("1x") && !is_name("Xx") && !is_name(&"x".repeat(64)));
     }
 }

@@ -83,12 +83,12 @@ pub fn resources(draft: &Draft, project: &Project) -> Result<Vec<Resource>, Scaf
     Ok(resources)
 }
 
-/// The chart of a kind that is there, as watches.yaml says.
-fn chart_of(draft: &Draft, api: &Api) -> Result<Chart, ScaffoldError> {
+/// The chart of a kind that is there, as watches.yaml says, and whether that gives values too.
+fn chart_of(draft: &Draft, api: &Api) -> Result<(Chart, bool), ScaffoldError> {
     let entries = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
     let entry = entries.iter().find(|entry| entry.is_of(&api.group, &api.kind));
     let entry = entry.ok_or_else(|| ScaffoldError::NotWatched { kind: api.kind.clone(), group: api.group.clone() })?;
-    Ok(Chart::load(&draft.root().join(&entry.chart))?)
+    Ok((Chart::load(&draft.root().join(&entry.chart))?, entry.has_other_values))
 }
 
 pub fn is_same_kind(one: &Api, other: &Api) -> bool {
@@ -196,11 +196,12 @@ fn add_version(
     if let Some(plural) = wanted.plural.clone().filter(|plural| *plural != api.plural) {
         return Err(ScaffoldError::OtherPlural { kind: api.kind, present: api.plural, wanted: plural });
     }
-    let chart = chart_of(draft, &present.api)?;
+    let (chart, values_from) = chart_of(draft, &present.api)?;
+    let options = Options { values_from, ..wanted.options };
     let path = format!("config/crd/{}", layout::definition(&api));
     let definition = match draft.read(&path)? {
-        Some(definition) => generated::with_version(&definition, &api, &chart, wanted.options),
-        None => generated::definition(&api, &chart, wanted.options),
+        Some(definition) => generated::with_version(&definition, &api, &chart, options),
+        None => generated::definition(&api, &chart, options),
     };
     let definition = definition.map_err(wrong(&path))?;
     draft.edit(&path, definition.text);

@@ -18,12 +18,25 @@ pub struct Entry {
     pub version: String,
     pub kind: String,
     pub chart: String,
+    /// Values also come from elsewhere than the spec.
+    pub has_other_values: bool,
 }
 
 impl Entry {
     fn of(value: &Value) -> Self {
         let field = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
-        Entry { group: field("group"), version: field("version"), kind: field("kind"), chart: field("chart") }
+        let is_empty = |value: &Value| match value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            value => value.is_null(),
+        };
+        Entry {
+            group: field("group"),
+            version: field("version"),
+            kind: field("kind"),
+            chart: field("chart"),
+            has_other_values: ["overrideValues", "valuesFrom"].iter().any(|name| !is_empty(&value[*name])),
+        }
     }
 
     pub fn is_of(&self, group: &str, kind: &str) -> bool {
@@ -145,6 +158,8 @@ mod tests {
     #[test]
     fn what_somebody_added_to_an_entry_goes_with_it_or_stays_with_it() {
         let text = "- version: v1\n  group: charts.example.com\n  kind: Web\n  chart: c\n  overrideValues:\n    a: b\n\n# of Shop\n- {group: charts.example.com, version: v1, kind: Shop, chart: d}\n";
+        let has: Vec<bool> = read(text).iter().map(|entry| entry.has_other_values).collect();
+        assert_eq!(has, [true, false]);
         assert!(remove(text, &api("Web")).unwrap().starts_with("# of Shop\n- {group"));
         assert!(remove(text, &api("Shop")).unwrap().ends_with("# of Shop\n"));
         let newer = with_version(text, &api("Web"), "v2").unwrap();

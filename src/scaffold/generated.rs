@@ -18,11 +18,13 @@ use crate::watches::{self, WatchesError};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     pub strict_types: bool,
+    /// The spec is not all that values come from, so nothing has to be in it.
+    pub values_from: bool,
 }
 
 impl Options {
     fn of_definition(self) -> crd::Options {
-        crd::Options { strict_types: self.strict_types, ..crd::Options::default() }
+        crd::Options { strict_types: self.strict_types, values_from: self.values_from, ..crd::Options::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a chart says about its values: the defaults, the comments, the schema, and those of its subcharts.
 //!
-//! Defaults are merged as Helm does it, those of a subchart under its name or alias. A library chart has no values of its own to set and
-//! is passed over. Nothing is rendered and nothing is judged here.
+//! Defaults are merged as Helm does it, those of a subchart under its name or alias. A library chart lends its defaults, but has no values
+//! to set, and is no subchart. Nothing is rendered and nothing is judged here.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use crate::chart::{Chart, ChartError};
+use crate::chart::{Chart, ChartError, references};
 use crate::yaml::{self, YamlError};
 
 pub mod comments;
@@ -47,6 +47,8 @@ pub struct Subchart {
     pub key: String,
     /// It may be switched off, and then helm does not look at its schema.
     pub is_conditional: bool,
+    /// The parent's own values have something there.
+    pub is_in_values: bool,
     pub chart: ChartValues,
 }
 
@@ -108,32 +110,35 @@ impl ChartValues {
         };
         for dependency in dependencies(chart)? {
             let chart = ChartValues::of_chart(&dependency.chart, depth + 1)?;
-            values.take_in(Subchart { key: dependency.key, is_conditional: dependency.is_conditional, chart });
-            values.import(&dependency.imports);
+            let is_in_values = values.defaults.get(&dependency.key).is_some();
+            values.give(&dependency.key, &chart.defaults);
+            values.import(&dependency.imports, &chart.defaults);
+            if !dependency.is_library {
+                values.fields.child(&dependency.key).merge_below(&chart.fields);
+                let Dependency { key, is_conditional, .. } = dependency;
+                values.subcharts.push(Subchart { key, is_conditional, is_in_values, chart });
+            }
         }
         Ok(values)
     }
 
     /// The parent's own values win, as in Helm.
-    fn take_in(&mut self, subchart: Subchart) {
+    fn give(&mut self, key: &str, values: &Value) {
         let Value::Object(defaults) = &mut self.defaults else { return };
-        let own = defaults.entry(subchart.key.clone()).or_insert_with(|| Value::Object(Map::new()));
-        merge_below(own, &subchart.chart.defaults);
+        let own = defaults.entry(key).or_insert_with(|| Value::Object(Map::new()));
+        merge_below(own, values);
         // helm puts it there, also where nobody has any.
         if let Value::Object(own) = own {
             own.entry("global").or_insert_with(|| Value::Object(Map::new()));
         }
-        self.fields.child(&subchart.key).merge_below(&subchart.chart.fields);
-        self.subcharts.push(subchart);
     }
 
     /// `import-values` of a dependency: parts of its values become the parent's.
-    fn import(&mut self, imports: &[(String, String)]) {
-        let Some(subchart) = self.subcharts.last() else { return };
+    fn import(&mut self, imports: &[(String, String)], values: &Value) {
         for (from, to) in imports {
             let pointer = |path: &str| path.split('.').filter(|part| !part.is_empty()).map(str::to_owned).collect();
             let (from, to): (Vec<String>, Vec<String>) = (pointer(from), pointer(to));
-            let found = from.iter().try_fold(&subchart.chart.defaults, |value, key| value.get(key));
+            let found = from.iter().try_fold(values, |value, key| value.get(key));
             let Some(found) = found else { continue };
             let wrapped =
                 to.iter().rev().fold(found.clone(), |value, key| Value::Object(Map::from_iter([(key.clone(), value)])));
@@ -159,7 +164,7 @@ fn schema_of(chart: &Chart) -> Result<Option<Value>, ValuesError> {
         file: chart.origin.join("values.schema.json"),
         reason: error.to_string(),
     };
-    serde_json::from_slice(&text).map(Some).map_err(wrong)
+    references::parsed(&text).map(Some).map_err(wrong)
 }
 
 /// Fills what is missing; maps are merged, all else stays.
@@ -176,6 +181,7 @@ pub(crate) fn merge_below(over: &mut Value, under: &Value) {
 struct Dependency {
     key: String,
     is_conditional: bool,
+    is_library: bool,
     /// From a path in its values to one in the parent's.
     imports: Vec<(String, String)>,
     chart: Chart,
@@ -186,21 +192,23 @@ fn dependencies(chart: &Chart) -> Result<Vec<Dependency>, ValuesError> {
     let entries = entries(chart);
     let mut found = vec![];
     for packed in vendored(&chart.dir) {
-        let subchart = match Chart::load(&packed) {
+        let subchart = match Chart::load_part(&packed) {
             Ok(subchart) => subchart,
-            Err(ChartError::Library(_) | ChartError::NoChartFile(_)) => continue,
+            Err(ChartError::NoChartFile(_)) => continue,
             Err(error) => return Err(error.into()),
         };
+        let is_library = subchart.is_library();
         let named: Vec<&Value> = entries.iter().filter(|entry| entry["name"] == subchart.name.as_str()).collect();
         if named.is_empty() {
             let key = subchart.name.clone();
-            found.push(Dependency { key, is_conditional: false, imports: vec![], chart: subchart.clone() });
+            found.push(Dependency { key, is_conditional: false, is_library, imports: vec![], chart: subchart.clone() });
         }
         for entry in named {
             let alias = entry["alias"].as_str().filter(|alias| !alias.is_empty());
             found.push(Dependency {
                 key: alias.unwrap_or(&subchart.name).to_owned(),
                 is_conditional: is_conditional(entry),
+                is_library,
                 imports: imports(entry),
                 chart: subchart.clone(),
             });
@@ -267,13 +275,14 @@ mod tests {
         let dir = chart(&[
             (
                 "Chart.yaml",
-                "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: db, version: 1.0.0, alias: store, condition: store.enabled}\n- {name: db, version: 1.0.0, alias: cache, import-values: [data, {child: port, parent: cachePort}]}\n",
+                "apiVersion: v2\nname: app\nversion: 1.0.0\ndependencies:\n- {name: db, version: 1.0.0, alias: store, condition: store.enabled}\n- {name: db, version: 1.0.0, alias: cache, import-values: [data, {child: port, parent: cachePort}]}\n- {name: lib, version: 1.0.0, import-values: [shared]}\n",
             ),
             ("values.yaml", "store:\n  # Ours.\n  size: 2\nglobal: {zone: a}\n"),
             ("charts/db/Chart.yaml", "apiVersion: v2\nname: db\nversion: 1.0.0\n"),
             ("charts/db/values.yaml", "# How large.\nsize: 1\n# Where.\nport: 5432\nexports: {data: {user: me}}\n"),
             ("charts/db/values.schema.json", "{\"type\": \"object\"}"),
             ("charts/lib/Chart.yaml", "apiVersion: v2\nname: lib\nversion: 1.0.0\ntype: library\n"),
+            ("charts/lib/values.yaml", "exports: {shared: {town: here}}\n"),
             ("charts/own/Chart.yaml", "apiVersion: v2\nname: own\nversion: 1.0.0\n"),
         ]);
         let values = ChartValues::read(&dir.path().join("app")).unwrap();
@@ -284,6 +293,9 @@ mod tests {
         assert_eq!(values.defaults["cache"]["size"], 1);
         assert_eq!(values.defaults["own"], json!({"global": {}}));
         assert_eq!((&values.defaults["user"], &values.defaults["cachePort"]), (&json!("me"), &json!(5432)));
+        assert_eq!((&values.defaults["town"], &values.defaults["lib"]["global"]), (&json!("here"), &json!({})));
+        let is_in_values: Vec<bool> = values.subcharts.iter().map(|sub| sub.is_in_values).collect();
+        assert_eq!(is_in_values, [true, false, false]);
         assert!(values.subcharts[0].chart.schema.is_some());
         let store = values.fields.get("store").unwrap();
         assert_eq!(store.get("size").unwrap().description, "Ours.");
@@ -296,5 +308,15 @@ mod tests {
         assert_eq!(wrong("- a"), "values.yaml cannot be read as values: it is no map");
         assert!(wrong("a: [").starts_with("values.yaml cannot be read as values: line "));
         assert_eq!(ChartValues::from_text("app", "# nothing\n", None).unwrap().defaults, json!({}));
+    }
+
+    #[test]
+    fn a_schema_may_begin_with_a_byte_order_mark() {
+        let dir = chart(&[
+            ("Chart.yaml", "apiVersion: v2\nname: app\nversion: 1.0.0\n"),
+            ("values.schema.json", "\u{feff}{\"type\": \"object\"}"),
+        ]);
+        let values = ChartValues::read(&dir.path().join("app")).unwrap();
+        assert_eq!(values.schema, Some(json!({"type": "object"})));
     }
 }

@@ -167,7 +167,7 @@ async fn a_chart_becomes_a_project_whose_sample_gets_ready_under_the_generated_r
     let stories = charts.map(|chart| tokio::task::spawn_blocking(move || tell(&chart)));
     for story in futures::future::join_all(stories).await {
         let told = story.unwrap();
-        assert!(told.objects > 1 && told.rules > 3 && told.crd_bytes > 1000, "{}", told.chart);
+        assert!(told.objects > 0 && told.rules > 3 && told.crd_bytes > 1000, "{}", told.chart);
     }
 }
 

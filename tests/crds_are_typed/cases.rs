@@ -1,4 +1,12 @@
 //! Small charts, each with another way to say what its values are.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`alternatives`] | `anyOf`, `oneOf`, `not` |
+//! | [`subcharts`] | charts in charts, `global`, libraries |
+
+mod alternatives;
+mod subcharts;
 
 pub struct Case {
     pub kind: &'static str,
@@ -290,45 +298,6 @@ const PARTIAL: Case = Case {
     ..PLAIN
 };
 
-const SUBCHARTS: Case = Case {
-    kind: "Parent",
-    files: &[
-        (
-            "Chart.yaml",
-            "apiVersion: v2\nname: parent\nversion: 0.1.0\ndependencies:\n- {name: db, version: 0.1.0, repository: '', alias: store}\n- {name: cache, version: 0.1.0, repository: '', condition: cache.enabled}\n",
-        ),
-        ("values.yaml", "store: {size: 2}\ncache: {enabled: true, size: 1}\nglobal: {zone: a}\n"),
-        ("values.schema.json", r#"{"properties": {"store": {"properties": {"size": {"maximum": 9}}}}}"#),
-        ("charts/db/Chart.yaml", "apiVersion: v2\nname: db\nversion: 0.1.0\n"),
-        ("charts/db/values.yaml", "# How large.\nsize: 1\nport: 5432\n"),
-        (
-            "charts/db/values.schema.json",
-            r#"{"additionalProperties": false, "required": ["global", "size"], "properties": {"size": {"type": "integer"}, "port": {"type": "integer"}, "global": {"type": "object", "required": ["zone"], "properties": {"zone": {"type": "string"}}}}}"#,
-        ),
-        ("charts/cache/Chart.yaml", "apiVersion: v2\nname: cache\nversion: 0.1.0\n"),
-        ("charts/cache/values.yaml", "size: 1\n"),
-        ("charts/cache/values.schema.json", r#"{"properties": {"size": {"type": "integer"}}}"#),
-    ],
-    accepted: &[
-        "{}",
-        "{store: {size: 3}, global: {zone: b, more: 1}}",
-        "{store: {port: null}, cache: {enabled: false, size: text}}",
-        "{store: {global: {own: 1}}}",
-        "{cache: {size: 2, more: 1}}",
-        "{global: {zone: b}}",
-    ],
-    refused: &[
-        "{store: text}",
-        "{cache: [1]}",
-        "{store: {size: text}}",
-        "{store: {size: 10}}",
-        "{store: {more: 1}}",
-        "{store: {port: 1.5}}",
-    ],
-    open: &["{cache: {size: text}}", "{global: {zone: 1}}"],
-    ..PLAIN
-};
-
 const CLOSED_TOP: Case = Case {
     kind: "Closed",
     files: &[
@@ -378,7 +347,41 @@ const STRANGE: Case = Case {
     ..PLAIN
 };
 
+const LENIENT: Case = Case {
+    kind: "Lenient",
+    files: &[
+        ("values.yaml", "a: {b: 1}\n"),
+        // With a byte order mark.
+        (
+            "values.schema.json",
+            "\u{feff}{\"$schema\": \"http://json-schema.org/draft-07/schema#\", \"properties\": {\"a\": {\"properties\": {\"b\": {\"type\": \"integer\"}}, \"additionalProperties\": false}, \"home\": {\"type\": \"string\", \"format\": \"uri\"}, \"name\": {\"type\": \"string\", \"pattern\": \"^[a-z*+]+$\"}}}",
+        ),
+    ],
+    accepted: &["{}", "{a: text}", "{a: {b: 2}}", "{home: 'http://example.com#frag'}", "{name: a*+}"],
+    refused: &["{a: {b: x}}", "{name: A}"],
+    open: &["{a: {c: 1}}"],
+    ..PLAIN
+};
+
 pub const CASES: &[Case] = &[
-    NO_SCHEMA, STRICT, DRAFT_7, DRAFT_4, DRAFT_2020, DRAFT_2019, DRAFT_6, REQUIRED, PARTIAL, SUBCHARTS, CLOSED_TOP,
-    COMMENTED, STRANGE,
+    NO_SCHEMA,
+    STRICT,
+    DRAFT_7,
+    DRAFT_4,
+    DRAFT_2020,
+    DRAFT_2019,
+    DRAFT_6,
+    REQUIRED,
+    PARTIAL,
+    CLOSED_TOP,
+    COMMENTED,
+    STRANGE,
+    LENIENT,
+    alternatives::BY_TYPE,
+    alternatives::NUMBERS,
+    subcharts::SUBCHARTS,
+    subcharts::GLOBALS,
+    subcharts::UMBRELLA,
+    subcharts::HIDDEN,
+    subcharts::LIBRARY,
 ];

@@ -120,7 +120,7 @@ impl Flags {
             plural: self.plural.clone(),
             is_namespaced: self.namespaced,
             chart,
-            options: Options { strict_types: self.strict_types },
+            options: Options { strict_types: self.strict_types, ..Options::default() },
             is_forced,
         })
     }

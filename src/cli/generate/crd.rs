@@ -7,7 +7,7 @@ use anyhow::Context;
 
 use crate::cli::Usage;
 use crate::cli::output::{print, tell};
-use crate::scaffold::api::Api;
+use crate::scaffold::api::{Api, is_name};
 use crate::scaffold::crd::{Options, add_version, definition};
 use crate::scaffold::values::ChartValues;
 
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     pub cluster_scoped: bool,
     /// One more name for kubectl; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "add_to", value_parser = short_name)]
     pub short_name: Vec<String>,
     /// Enforce the types of the default values where no schema says anything
     #[arg(long)]
@@ -50,6 +50,15 @@ pub struct Args {
     /// Print this definition with one version more, or with this version made anew
     #[arg(long, value_name = "FILE")]
     pub add_to: Option<PathBuf>,
+}
+
+fn short_name(text: &str) -> Result<String, String> {
+    match is_name(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("it is made of small letters, digits and `-`, begins with a letter, and has 63 at most".to_owned())
+        }
+    }
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

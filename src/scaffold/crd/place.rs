@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use crate::scaffold::values::Subchart;
+
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Given<'v> {
     /// What a person writes is all that there is.
@@ -67,12 +69,19 @@ pub(super) struct Place<'v> {
     pub given: Given<'v>,
     /// Lists are not merged: here null is null, and does not take a default away.
     pub is_in_list: bool,
+    /// The values of a chart, which are always a map.
+    pub is_chart: bool,
+    /// The `global` of a subchart: helm puts the parent's over it, so what a person writes there decides nothing.
+    pub is_global: bool,
+    /// Those that have their values here.
+    pub subcharts: &'v [Subchart],
     pub depth: usize,
 }
 
 impl<'v> Place<'v> {
-    pub fn root(given: Given<'v>) -> Self {
-        Place { at: "spec".into(), given, is_in_list: false, depth: 0 }
+    pub fn root(given: Given<'v>, subcharts: &'v [Subchart]) -> Self {
+        let at = "spec".into();
+        Place { at, given, is_in_list: false, is_chart: true, is_global: false, subcharts, depth: 0 }
     }
 
     pub fn field(&self, name: &str) -> Place<'v> {
@@ -81,14 +90,25 @@ impl<'v> Place<'v> {
             true => format!("{}.{name}", self.at),
             false => format!("{}[{name:?}]", self.at),
         };
-        Place { at, given: self.given.field(name), depth: self.depth + 1, ..*self }
+        let subchart = self.subcharts.iter().find(|subchart| subchart.key == name);
+        Place {
+            is_chart: subchart.is_some(),
+            is_global: self.is_chart && self.depth > 0 && name == "global",
+            subcharts: subchart.map_or(&[], |subchart| &subchart.chart.subcharts),
+            ..self.below(at, self.given.field(name))
+        }
     }
 
     pub fn any_field(&self) -> Place<'v> {
-        Place { at: format!("{}.*", self.at), given: self.given.any_field(), depth: self.depth + 1, ..*self }
+        self.below(format!("{}.*", self.at), self.given.any_field())
     }
 
     pub fn item(&self) -> Place<'v> {
-        Place { at: format!("{}[]", self.at), given: Given::Nothing, is_in_list: true, depth: self.depth + 1 }
+        Place { is_in_list: true, ..self.below(format!("{}[]", self.at), Given::Nothing) }
+    }
+
+    fn below(&self, at: String, given: Given<'v>) -> Place<'v> {
+        let depth = self.depth + 1;
+        Place { at, given, is_in_list: self.is_in_list, is_chart: false, is_global: false, subcharts: &[], depth }
     }
 }

@@ -22,11 +22,11 @@ use super::types::Types;
 mod alternatives;
 pub(super) mod words;
 
-use words::{bound, count, exclusive, is_re2, required, sized};
+use words::{about, bound, count, exclusive, is_re2, required, sized};
 
-/// Formats that both sides check in the same way, or the API server in a more lenient one. It refuses some host names, mail addresses and
-/// leap seconds that helm takes, and its durations are others.
-const FORMATS: [&str; 5] = ["date", "ipv4", "ipv6", "uri", "uuid"];
+/// Formats that both sides check in the same way, or the API server in a more lenient one. It refuses some host names, mail addresses, URIs
+/// and leap seconds that helm takes, and its durations are others.
+const FORMATS: [&str; 4] = ["date", "ipv4", "ipv6", "uuid"];
 /// Alternatives of alternatives; deeper ones are nobody's, or refer to themselves.
 const DEEPEST: usize = 8;
 /// More notes nobody reads.
@@ -142,12 +142,15 @@ impl<'d, 'a> Conditions<'d, 'a> {
     }
 
     /// `type` cannot be said below `anyOf`. It need not be where the shape says it, or where no value could fit.
-    fn of_type(&self, map: &'a Map<String, Value>, subject: &Subject<'_, '_>) -> Told {
+    fn of_type(&mut self, map: &'a Map<String, Value>, subject: &Subject<'_, '_>) -> Told {
         let (own, known) = (own_types(map).without_null(), subject.types.without_null());
         match () {
             () if (own & known).is_none() => Told::never(),
             () if own.has(known) => Told::nothing(),
-            () => Told::inexact(),
+            () => {
+                self.note(subject, "which type it has to be in which of several alternatives is not checked");
+                Told::inexact()
+            }
         }
     }
 
@@ -168,6 +171,10 @@ impl<'d, 'a> Conditions<'d, 'a> {
         subject: &Subject<'_, '_>,
     ) -> Told {
         let draft = self.document.draft;
+        // Where types are told apart, this would be asked of others.
+        if (about(word) & subject.types).without_null().is_none() {
+            return Told::nothing();
+        }
         match word {
             "minLength" | "maxLength" | "minItems" | "maxItems" => count(word, value),
             "minProperties" | "maxProperties" => sized(word, value, subject),
@@ -270,7 +277,7 @@ impl<'d, 'a> Conditions<'d, 'a> {
         }
         let rules = Rules::simple("enum", some);
         match subject.mode {
-            Mode::Exact => Told { is_exact: !has_null, ..Told::rules(rules) },
+            Mode::Exact => Told { is_exact: !has_null && !is_mistaken(values, subject.types), ..Told::rules(rules) },
             Mode::Loose => Told::rules(Rules::any_of(vec![rules])),
         }
     }
@@ -284,6 +291,10 @@ impl<'d, 'a> Conditions<'d, 'a> {
                 continue;
             };
             let place = subject.place.field(name);
+            if place.is_global {
+                told.is_exact &= is_anything(schema);
+                continue;
+            }
             let part = self.nested(schema, shape, &place, subject.mode);
             let allows_null = shape.types.is_none_or(|types| types.has(Types::NULL));
             told.is_exact &= part.is_always()
@@ -313,6 +324,14 @@ pub(super) fn note(notes: &mut Vec<String>, place: &Place<'_>, text: &str) {
     if notes.len() < MOST_NOTES && !notes.contains(&note) {
         notes.push(note);
     }
+}
+
+/// The API server converts a value to the type of a choice before it compares them: 0.5 becomes 0, and 65 becomes "A".
+fn is_mistaken(values: &[Value], types: Types) -> bool {
+    let is_integer = |value: &Value| Types::of_value(value) == Types::INTEGER;
+    let is_letter = |value: &Value| value.as_str().is_some_and(|text| text.chars().count() == 1);
+    let may_be = |one: Types| !(types & one).is_none();
+    may_be(Types::FRACTION) && values.iter().any(is_integer) || may_be(Types::INTEGER) && values.iter().any(is_letter)
 }
 
 /// `true` or `{}`.

@@ -151,8 +151,12 @@ impl<'d, 'a> Shapes<'d, 'a> {
 
     /// Several types cannot be said, but for a number or a text.
     fn mind_types(&mut self, schema: &Schema, place: &Place<'_>) {
-        let Some(types) = schema.types else { return };
-        if types.name().is_none() && !schema.is_int_or_string() {
+        let types = schema.types.unwrap_or(Types::ALL);
+        let is_closed = types.has(Types::OBJECT) && !schema.is_open && schema.additional.is_none();
+        if is_closed && types.name().is_none() && !place.is_chart {
+            note(self.notes, place, "that it has no other fields is not checked, since it need not be a map");
+        }
+        if schema.types.is_some() && types.name().is_none() && !schema.is_int_or_string() {
             note(self.notes, place, &format!("that it is {} is not checked", types.words()));
         }
     }

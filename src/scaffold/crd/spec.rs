@@ -13,7 +13,7 @@ use crate::scaffold::values::{ChartValues, Subchart};
 /// What a spec may be, and what could not be said about it.
 pub(super) fn spec(chart: &ChartValues, options: &Options, notes: &mut Vec<String>) -> Schema {
     let given = if options.values_from { Given::Unknown } else { Given::Default(&chart.defaults) };
-    let mut schema = values(chart, &Place::root(given), options, notes);
+    let mut schema = values(chart, &Place::root(given, &chart.subcharts), options, notes);
     schema.description = format!("The values of the chart {}. What is left out has the chart's default.", chart.name);
     schema.types = Some(Types::OBJECT);
     schema.is_nullable = false;
@@ -29,12 +29,13 @@ fn values(chart: &ChartValues, place: &Place<'_>, options: &Options, notes: &mut
         None => Schema { is_open: true, ..inferred(Some(&chart.defaults), Some(&chart.fields), options) },
     };
     for subchart in &chart.subcharts {
-        take_in(&mut schema, subchart, &place.field(&subchart.key), options, notes);
+        take_in(&mut schema, subchart, place, options, notes);
     }
     schema
 }
 
-fn take_in(schema: &mut Schema, subchart: &Subchart, place: &Place<'_>, options: &Options, notes: &mut Vec<String>) {
+fn take_in(schema: &mut Schema, subchart: &Subchart, above: &Place<'_>, options: &Options, notes: &mut Vec<String>) {
+    let place = &above.field(&subchart.key);
     let mut unheard = vec![];
     let heard = if subchart.is_conditional { &mut unheard } else { &mut *notes };
     let mut values = values(&subchart.chart, place, options, heard);
@@ -48,12 +49,12 @@ fn take_in(schema: &mut Schema, subchart: &Subchart, place: &Place<'_>, options:
         }
         values = values.relaxed();
     }
-    // helm fills it from the parent's, so what is missing here may be there.
-    if let Some((_, global)) = values.properties.iter_mut().find(|(name, _)| name == "global") {
-        *global = std::mem::take(global).relaxed();
-    } else if !values.is_open {
+    let is_listed = values.property("global").is_some();
+    if !is_listed && !values.is_open {
+        list_fields(&mut values, place, notes);
         values.properties.push(("global".into(), Schema::open()));
     }
+    list_fields(schema, above, notes);
     let own = schema.properties.iter_mut().find(|(name, _)| *name == subchart.key);
     let joined = match own {
         Some((_, own)) => {
@@ -67,14 +68,33 @@ fn take_in(schema: &mut Schema, subchart: &Subchart, place: &Place<'_>, options:
             own
         }
     };
-    schema.additional = None;
-    // helm takes nothing but a map, whether the subchart is on or off.
+    // helm takes nothing but a map, whether the subchart is on or off. A null takes away what the parent's own values have, and no more.
     joined.types = Some(Types::OBJECT);
-    joined.is_nullable = false;
+    joined.is_nullable = subchart.is_in_values;
+    // helm puts the parent's over it, so what is missing or wrong here may be there and right.
+    if let Some((_, global)) = joined.properties.iter_mut().find(|(name, _)| name == "global") {
+        let before = std::mem::take(global);
+        *global = before.clone().relaxed();
+        if *global != before {
+            note(
+                notes,
+                &place.field("global"),
+                "is shown but not checked, since helm puts the parent's values over it",
+            );
+        }
+    }
     let about = &subchart.chart;
     let is_silent = joined.description.is_empty() || joined.description.starts_with("Type: ");
     if is_silent {
         joined.description = format!("The values of the subchart {}.", about.name);
+    }
+}
+
+/// Fields of any name and listed ones exclude each other.
+fn list_fields(schema: &mut Schema, place: &Place<'_>, notes: &mut Vec<String>) {
+    if schema.additional.take().is_some() && !schema.is_open {
+        schema.is_open = true;
+        note(notes, place, "what fields of other names have to be is not checked");
     }
 }
 

@@ -15,7 +15,7 @@ impl Types {
     pub const ARRAY: Types = Types(1 << 3);
     pub const STRING: Types = Types(1 << 4);
     pub const INTEGER: Types = Types(1 << 5);
-    const FRACTION: Types = Types(1 << 6);
+    pub const FRACTION: Types = Types(1 << 6);
     pub const NUMBER: Types = Types(1 << 5 | 1 << 6);
     pub const ALL: Types = Types(127);
 

@@ -1,13 +1,19 @@
 //! Several versions of one kind in one definition.
 //!
 //! The API server stores one of them and serves all. Nothing converts: a custom resource means the same in each version, and only its
-//! checks differ. So the version that is stored stays the one that was first.
+//! checks differ. So the version that is stored stays the one that was first, and none of them drops what the newest takes.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`kept`] | where a version has to stay open, so that another's fields are not lost |
 
 use serde_yaml::{Mapping, Value as Yaml};
 
 use super::{CrdError, Definition, Options, written};
 use crate::scaffold::api::Api;
 use crate::scaffold::values::ChartValues;
+
+mod kept;
 
 /// Adds a version to a definition, or makes anew the one that is there. Comments above the definition stay; those inside do not.
 ///
@@ -22,6 +28,18 @@ pub fn add_version(existing: &str, api: &Api, chart: &ChartValues, options: &Opt
     }
     let (mut version, mut notes) = super::version(api, chart, options);
     let versions = versions(&mut definition)?;
+    if let Some(made) = spec_of(&mut version).cloned() {
+        for other in versions.iter_mut().filter(|other| name_of(other) != Some(api.version.as_str())) {
+            let name = name_of(other).unwrap_or_default().to_owned();
+            let opened = spec_of(other).map(|spec| kept::keep(spec, &made, "spec")).unwrap_or_default();
+            notes.extend(opened.iter().map(|at| {
+                format!(
+                    "{at} of {name} is open now: it would drop what {} has, since one of them is stored for both",
+                    api.version
+                )
+            }));
+        }
+    }
     let known = versions.iter().position(|version| name_of(version) == Some(api.version.as_str()));
     match known {
         Some(place) => {
@@ -101,6 +119,10 @@ fn at<'y>(definition: &'y Yaml, path: &[&str]) -> Option<&'y str> {
 fn versions(definition: &mut Yaml) -> Result<&mut Vec<Yaml>, CrdError> {
     let spec = definition.get_mut("spec").and_then(|spec| spec.get_mut("versions"));
     spec.and_then(Yaml::as_sequence_mut).ok_or_else(|| CrdError::NoDefinition("it has no versions".into()))
+}
+
+fn spec_of(version: &mut Yaml) -> Option<&mut Yaml> {
+    ["schema", "openAPIV3Schema", "properties", "spec"].iter().try_fold(version, |value, key| value.get_mut(key))
 }
 
 fn name_of(version: &Yaml) -> Option<&str> {

@@ -34,7 +34,7 @@ pub fn typed(draft: &Draft, options: Options) -> Result<Vec<(String, Edited)>, S
     for entry in entries(draft)? {
         let Some(definition) = definitions.iter().find(|definition| definition.is_of(&entry)) else { continue };
         let chart = Chart::load(&draft.root().join(&entry.chart))?;
-        let edited = edit(definition, &chart, options)
+        let edited = edit(definition, &chart, Options { values_from: entry.has_other_values, ..options })
             .map_err(|reason| ScaffoldError::Generated { file: definition.path.clone().into(), reason })?;
         all.push((definition.path.clone(), edited));
     }
@@ -228,6 +228,24 @@ mod tests {
         );
         let (_, edited) = typed(&own);
         assert_eq!((edited.text, edited.notes.len(), edited.why.len()), (own, 1, 0));
+    }
+
+    #[test]
+    fn what_a_watch_gives_is_not_required() {
+        let required = |more: &str| {
+            let dir = project(OPEN);
+            let file = |path: &str, text: &str| std::fs::write(dir.path().join(path), text).unwrap();
+            file("helm-charts/shop/values.schema.json", r#"{"required": ["password"]}"#);
+            file(
+                "watches.yaml",
+                &format!("- {{group: example.com, version: v2, kind: Shop, chart: helm-charts/shop{more}}}\n"),
+            );
+            let text = super::typed(&Draft::of(dir.path()), Options::default()).unwrap().remove(0).1.text;
+            text.contains("- password")
+        };
+        assert!(required("") && required(", overrideValues: {}, valuesFrom: []"));
+        assert!(!required(", overrideValues: {password: x}"));
+        assert!(!required(", valuesFrom: [{kind: Secret, name: a}]"));
     }
 
     #[test]

@@ -76,12 +76,19 @@ impl<'a> Conditions<'_, 'a> {
         }
         let mut exact = self.branches(branches, subject, Mode::Exact);
         if exact.iter().all(|branch| branch.is_exact) {
-            exact.retain(|branch| !branch.is_never);
-            let mut rules: Vec<Rules> = exact.into_iter().map(|branch| branch.rules).collect();
-            return match rules.len() {
-                0 => Told::never(),
-                1 => Told::rules(rules.remove(0)),
-                _ => Told::rules(Rules { one_of: rules, ..Rules::default() }),
+            let possible: Vec<usize> = (0..exact.len()).filter(|at| !exact[*at].is_never).collect();
+            return match possible.as_slice() {
+                [] => Told::never(),
+                // It stands alone, where an exact one would refuse null.
+                [one] => {
+                    let (shape, types, place) = (subject.shape, subject.types, subject.place);
+                    self.narrowed(&branches[*one], shape, types, place, subject.mode)
+                }
+                _ => {
+                    exact.retain(|branch| !branch.is_never);
+                    let one_of = exact.into_iter().map(|branch| branch.rules).collect();
+                    Told::rules(Rules { one_of, ..Rules::default() })
+                }
             };
         }
         self.note(subject, "that no more than one of several alternatives holds is not checked");

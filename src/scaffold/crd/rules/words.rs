@@ -5,7 +5,33 @@ use serde_json::{Map, Value};
 use super::super::document::Draft;
 use super::super::place::Given;
 use super::super::schema::Rules;
+use super::super::types::Types;
 use super::{Subject, Told};
+
+/// The API server reads no larger count.
+const MOST: u64 = i64::MAX as u64;
+
+/// The types that a word says something about.
+pub(super) fn about(word: &str) -> Types {
+    match word {
+        "minLength" | "maxLength" | "pattern" | "format" => Types::STRING,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => Types::NUMBER,
+        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "minItems" | "maxItems" | "uniqueItems"
+        | "contains" => Types::ARRAY,
+        "properties"
+        | "patternProperties"
+        | "additionalProperties"
+        | "unevaluatedProperties"
+        | "propertyNames"
+        | "minProperties"
+        | "maxProperties"
+        | "required"
+        | "dependencies"
+        | "dependentRequired"
+        | "dependentSchemas" => Types::OBJECT,
+        _ => Types::ALL,
+    }
+}
 
 pub(super) fn count(word: &str, value: &Value) -> Told {
     let word = match word {
@@ -14,8 +40,9 @@ pub(super) fn count(word: &str, value: &Value) -> Told {
         "minItems" => "minItems",
         _ => "maxItems",
     };
-    match value.as_f64().filter(|count| *count >= 0.0) {
-        Some(count) => Told::rules(Rules::simple(word, count as u64)),
+    let count = value.as_f64().filter(|count| *count >= 0.0).map(|count| count as u64);
+    match count.filter(|count| *count <= MOST) {
+        Some(count) => Told::rules(Rules::simple(word, count)),
         None => Told::inexact(),
     }
 }
@@ -23,13 +50,16 @@ pub(super) fn count(word: &str, value: &Value) -> Told {
 /// Defaults add to the number of fields, and null takes some of them away.
 pub(super) fn sized(word: &str, value: &Value, subject: &Subject<'_, '_>) -> Told {
     let (Some(count), Some(given)) = (value.as_f64(), subject.place.given.size()) else { return Told::inexact() };
-    let count = count.max(0.0) as usize;
-    let rules = match word {
-        "minProperties" if count <= given => Rules::default(),
-        "minProperties" => Rules::simple("minProperties", count - given),
-        _ => Rules::simple("maxProperties", count + given),
+    let (count, given) = (count.max(0.0) as u64, given as u64);
+    let (word, bound) = match word {
+        "minProperties" => ("minProperties", count.saturating_sub(given)),
+        _ => ("maxProperties", count.saturating_add(given)),
     };
-    Told { is_exact: given == 0, ..Told::rules(rules) }
+    match bound {
+        0 if word == "minProperties" => Told { is_exact: given == 0, ..Told::nothing() },
+        bound if bound > MOST => Told::inexact(),
+        bound => Told { is_exact: given == 0, ..Told::rules(Rules::simple(word, bound)) },
+    }
 }
 
 pub(super) fn bound(word: &str, value: &Value, map: &Map<String, Value>, draft: Draft) -> Told {
@@ -97,11 +127,7 @@ pub(in crate::scaffold::crd) fn is_re2(pattern: &str) -> bool {
         let escapes = pattern.as_bytes()[..at].iter().rev().take_while(|byte| **byte == b'\\').count();
         escapes % 2 == 0 && pair[0] == b'\\' && matches!(pair[1], b'1'..=b'9' | b'k' | b'Z' | b'c' | b'u')
     });
-    let has_possessive = ["*+", "++", "?+"].iter().any(|word| pattern.contains(word));
-    !has_reference
-        && !has_possessive
-        && !UNKNOWN.iter().any(|word| pattern.contains(word))
-        && !repeats_too_often(pattern)
+    !has_reference && !UNKNOWN.iter().any(|word| pattern.contains(word)) && !repeats_too_often(pattern)
 }
 
 /// `{1001}` is one too many.
