@@ -349,8 +349,13 @@ impl Viewer<'_> {
         let mut alone = shot.all().iter().filter(|told| follow::is_left_alone(told, until));
         if let Some(first) = alone.next() {
             let others = Some(alone.count()).filter(|count| *count > 0);
-            let others = others.map(|count| format!(", and so are {count} more that are not ready")).unwrap_or_default();
-            bail!("the {} is paused{others}, so waiting does not help; resume it with `{}`", first.shown(), first.resume());
+            let others =
+                others.map(|count| format!(", and so are {count} more that are not ready")).unwrap_or_default();
+            bail!(
+                "the {} is paused{others}, so waiting does not help; resume it with `{}`",
+                first.shown(),
+                first.resume()
+            );
         }
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }

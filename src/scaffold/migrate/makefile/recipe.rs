@@ -7,8 +7,7 @@ const TARGETS: [&str; 5] = ["install", "uninstall", "deploy", "undeploy", "bundl
 const DIRECTORIES: [&str; 3] = ["config/crd", "config/default", "config/manifests"];
 const SET_IMAGE: &str = "cd config/manager && $(KUSTOMIZE) edit set image controller=$(IMG)";
 
-const NOT_ONE_IMAGE: &str =
-    "is left as it is: it sets the operator's image, and which of those in config/manager/manager.yaml that is cannot be told";
+const NOT_ONE_IMAGE: &str = "is left as it is: it sets the operator's image, and which of those in config/manager/manager.yaml that is cannot be told";
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -41,7 +40,9 @@ pub fn with_kubectl(lines: &mut Lines, has_one_image: bool) -> Changed {
                 changed.count += 1;
                 changed.puts_image |= puts_image;
             }
-            Err(line) => changed.left.push((target, format!("was changed by somebody (`{line}`), and is left as it is"))),
+            Err(line) => {
+                changed.left.push((target, format!("was changed by somebody (`{line}`), and is left as it is")))
+            }
         }
     }
     changed

@@ -143,5 +143,8 @@ fn an_image_is_set_only_where_there_is_one() {
     let Edited { text, notes, .. } = edit(NEW, false);
     assert_eq!(recipe(&text, "deploy"), recipe(NEW, "deploy"));
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert!(notes[0].starts_with("Makefile: deploy is left as it is: it sets the operator's image") && !text.contains("WITH_IMAGE"));
+    assert!(
+        notes[0].starts_with("Makefile: deploy is left as it is: it sets the operator's image")
+            && !text.contains("WITH_IMAGE")
+    );
 }
