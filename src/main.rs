@@ -27,7 +27,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             let ended = runtime.block_on(cli::run::run(*args));
             // A name that is being looked up, for example, cannot be interrupted and must not hold up the end.
             runtime.shutdown_timeout(Duration::from_millis(500));
-            ended?;
+            return ended;
         }
         Command::Version => println!("chartwright {}", env!("CARGO_PKG_VERSION")),
         Command::Completion(args) => return cli::completion::run(&args),

@@ -29,6 +29,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(20);
 const CALM: Duration = Duration::from_secs(30);
 /// A failure that lasts is told again after this time.
 const SAY_AGAIN: Duration = Duration::from_secs(300);
+/// An API server that asks to wait does so for seconds, for a kind that is new. Only what lasts longer is told.
+const BUSY: Duration = Duration::from_secs(15);
 /// After so many answers in a row that a watch cannot be taken up, everything is listed again: the API server may have been
 /// set back to a time before our place in its history.
 const TAKE_UP: u32 = 3;
@@ -251,6 +253,9 @@ impl<K> Watch<K> {
             return None;
         }
         let worth_telling = self.row.add(code, now);
+        if code == Some(429) && !worth_telling {
+            tracing::debug!("the API server asks to wait: {}", words(&error));
+        }
         self.shown.broke(trouble(&error), now);
         if code == Some(410) || (code.is_some() && self.row.failures.is_multiple_of(TAKE_UP)) {
             self.restart(self.lists);
@@ -269,6 +274,7 @@ struct Row {
     failures: u32,
     /// Before the next try.
     pause: Duration,
+    first: Option<Instant>,
     last: Option<Instant>,
     told: Option<(Instant, Option<u16>)>,
 }
@@ -284,7 +290,8 @@ impl Row {
         self.last = Some(now);
         // That a place became too old happens to every watch, and is repaired at once.
         let told = self.told.is_some_and(|(at, told)| told == code && now.duration_since(at) < SAY_AGAIN);
-        let tell = code != Some(410) && !told;
+        let is_busy = code == Some(429) && now.duration_since(*self.first.get_or_insert(now)) < BUSY;
+        let tell = code != Some(410) && !told && !is_busy;
         if tell {
             self.told = Some((now, code));
         }
@@ -349,6 +356,17 @@ mod tests {
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000]);
         row.add(None, now + CALM + LONGEST_PAUSE * 2);
         assert_eq!(row.pause, FIRST_PAUSE);
+    }
+
+    #[test]
+    fn an_api_server_that_is_busy_for_a_moment_is_not_told() {
+        let (mut row, start) = (Row::default(), Instant::now());
+        let after = |seconds| start + Duration::from_secs(seconds);
+        for second in 0..BUSY.as_secs() {
+            assert!(!row.add(Some(429), after(second)));
+        }
+        assert!(row.add(Some(429), after(15)), "it lasts");
+        assert!(!row.add(Some(429), after(16)));
     }
 
     #[test]

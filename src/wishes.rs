@@ -204,6 +204,11 @@ pub fn period(annotations: &BTreeMap<String, String>) -> Option<Duration> {
     Reader { annotation: |key: &str| annotations.get(key).map(String::as_str), problems: vec![] }.period()
 }
 
+/// The pause alone, in the same way.
+pub fn pause(annotations: &BTreeMap<String, String>) -> Pause {
+    Reader { annotation: |key: &str| annotations.get(key).map(String::as_str), problems: vec![] }.pause()
+}
+
 /// Stands for the annotations that others put on a custom resource: whoever changes one asks for another try.
 pub fn asked(annotations: &BTreeMap<String, String>) -> Hash {
     let others = annotations.iter().filter(|(key, _)| !key.starts_with(applyset::PREFIX));

@@ -44,7 +44,7 @@ async fn no_spec_leads_outside_and_the_last_good_release_stays() {
     let project = Project::new("App").await;
     project.template("all.yaml", EXTRA);
     let operator = project.run();
-    says(&operator, "objects of its own namespace only: with its default values the chart makes no others").await;
+    says(&operator, "a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it").await;
     project.apply("web", json!({"colour": "blue"})).await;
     project.deployed("web").await;
     let victim = project.another_namespace("victim").await;
@@ -129,7 +129,7 @@ async fn what_the_chart_needs_by_default_is_allowed_and_told() {
     }
     // The next chart makes none of its own.
     std::fs::remove_file(project.dir().join("charts/app/templates/role.yaml")).unwrap();
-    says(&operator, "objects of its own namespace only: with its default values the chart makes no others").await;
+    says(&operator, "a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it").await;
     drop(operator);
     project.watch_with("allow: [other-namespaces]");
     let operator = project.run();
@@ -188,7 +188,7 @@ async fn what_is_outside_already_may_go_but_is_not_written_again() {
 
     project.watch_with("allow: []");
     let operator = project.run();
-    says(&operator, "objects of its own namespace only, by `allow` in watches.yaml").await;
+    says(&operator, "a release may make objects in its own namespace only, by `allow` in watches.yaml").await;
     let configs = project.objects("v1", "ConfigMap", Some(&victim));
     configs.delete("far", &DeleteParams::default()).await.unwrap();
     project.configs().delete("near", &DeleteParams::default()).await.unwrap();

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::harness::{chartwright, tool};
 
 /// A directory with a good watches.yaml and chart.
@@ -30,15 +32,46 @@ fn run_in(dir: &Path) -> Command {
     command
 }
 
-/// The one line on standard error, and that the exit code is right.
+/// The one error on standard error, as a line of the log, and that the exit code is right.
 fn complaint(mut command: Command, code: i32) -> String {
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let lines: Vec<&str> = stderr.lines().filter(|line| !line.starts_with('{')).collect();
     assert_eq!(output.status.code(), Some(code), "{stderr}");
-    assert_eq!(lines.len(), 1, "{stderr}");
-    assert!(lines[0].starts_with("error: "), "{stderr}");
-    lines[0].to_owned()
+    let mut errors = errors(&stderr);
+    assert_eq!(errors.len(), 1, "{stderr}");
+    errors.remove(0)
+}
+
+/// What is told as an error, to people or to programs.
+fn errors(stderr: &str) -> Vec<String> {
+    let error = |line: &str| match serde_json::from_str::<Value>(line) {
+        Ok(line) => (line["level"] == "error").then(|| line["msg"].as_str().unwrap_or_default().to_owned()),
+        Err(_) => Some(line.strip_prefix("error: ").unwrap_or_else(|| panic!("{line}")).to_owned()),
+    };
+    stderr.lines().filter_map(error).collect()
+}
+
+#[test]
+fn people_and_programs_are_told_once_each_in_their_way_at_every_level() {
+    let dir = tempfile::tempdir().unwrap();
+    for (flags, start) in [
+        (["--zap-encoder=json", "--zap-log-level=panic"], "{"),
+        (["--zap-encoder=console", "--zap-log-level=panic"], "error: "),
+        (["--zap-encoder=console", "--zap-log-level=info"], "error: "),
+    ] {
+        let output = run_in(dir.path()).args(flags).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let told: Vec<&str> = stderr.lines().filter(|line| line.contains("watches.yaml")).collect();
+        assert!(told.len() == 1 && told[0].starts_with(start), "{stderr}");
+    }
+}
+
+#[test]
+fn where_there_is_no_project_ports_are_not_what_is_wrong() {
+    let (dir, taken) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let mut command = run_in(dir.path());
+    command.arg(format!("--metrics-bind-address={}", taken.local_addr().unwrap()));
+    assert_says(&complaint(command, 1), &["./watches.yaml", "--watches-file"]);
 }
 
 fn assert_says(line: &str, parts: &[&str]) {

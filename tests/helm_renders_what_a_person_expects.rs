@@ -359,7 +359,7 @@ fn validate_accepts_a_good_project() {
     files.write("app/templates/a.yaml", "{{ if ne .Values.image \"1.2\" }}{{ fail .Values.image }}{{ end }}");
     for helm in BOTH {
         let output = files.validate(helm, &[]);
-        let reach = "         objects of its own namespace only: with its default values the chart makes no others";
+        let reach = "         a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it";
         assert_eq!(lines(&output), ["ok       g.io/v1 App  chart app 0.1.0", reach], "{output:?}");
         assert_eq!(output.status.code(), Some(0));
     }
@@ -379,7 +379,7 @@ fn validate_reports_every_entry() {
             "warning  ./watches.yaml:1: entry 1 (g.io/v1 App): `selectr` is not a known field and is ignored; did you mean \
              `selector`?",
             "ok       g.io/v1 App  chart app 0.1.0",
-            "         objects of its own namespace only: what else it needs cannot be told, since the chart does not render with \
+            "         a release may make objects in its own namespace only: what else it needs cannot be told, since the chart does not render with \
              its default values (see the warning); set `allow` in watches.yaml if it makes others",
             "warning  g.io/v1 App  chart app 0.1.0: it does not render with its default values: app/templates/a.yaml:1:6: give a \
              colour; fine if the spec must set them",
@@ -401,6 +401,10 @@ fn validate_speaks_json() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["ok"], false);
     assert!(report["errors"][0].as_str().unwrap().contains("absent"), "{report}");
+    assert_eq!(output.status.code(), Some(1));
+    let output = files.validate("helm4", &["--watches-file", "absent"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.starts_with("error: cannot read absent") && output.stdout.is_empty(), "{said}");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(files.validate("helm4", &["-o", "xml"]).status.code(), Some(2));
 }

@@ -130,7 +130,7 @@ fn complaint(args: &[&str]) -> String {
     let output = command.env("CHARTWRIGHT_HELM", tool("helm4")).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    let lines: Vec<&str> = stderr.lines().filter(|line| !line.starts_with('{')).collect();
+    let lines: Vec<&str> = stderr.lines().filter(|line| line.contains("\"level\":\"error\"")).collect();
     assert_eq!(lines.len(), 1, "{stderr}");
     lines[0].to_owned()
 }

@@ -127,7 +127,10 @@ async fn an_operator_that_was_stopped_for_long_writes_nothing_when_it_goes_on() 
     first.operator.signal(Signal::CONT);
     assert_eq!(first.operator.exit_code(LIMIT).await, Some(1));
     let log = first.operator.log();
-    assert!(log.lines().any(|line| line.starts_with("error: ") && line.contains("does not hold the Lease")), "{log}");
+    assert!(
+        log.lines().any(|line| line.contains("\"level\":\"error\"") && line.contains("does not hold the Lease")),
+        "{log}"
+    );
     // What it could not write is not the custom resources' fault.
     let blames =
         |line: &str| line.contains("attempts") || line.contains("NotLeading") || line.contains("cannot record");
@@ -182,7 +185,10 @@ async fn an_operator_that_cannot_renew_its_lease_ends() {
     proxy.set(Line::Silent);
     assert_eq!(first.operator.exit_code(LIMIT).await, Some(1));
     let log = first.operator.log();
-    assert!(log.lines().any(|line| line.starts_with("error: ") && line.contains("could not be renewed")), "{log}");
+    assert!(
+        log.lines().any(|line| line.contains("\"level\":\"error\"") && line.contains("could not be renewed")),
+        "{log}"
+    );
 }
 
 #[tokio::test]

@@ -120,7 +120,7 @@ async fn the_level_is_changed_while_the_operator_runs() {
     project.apply("web", json!({"objects": [config("web", "blue")]})).await;
     says("looked at").await;
     assert_eq!(log_level(tmp, &["debug", "--for", "1s"]).good(), "debug\n");
-    says("the log level is now default").await;
+    says("the log level is now info, as at the start").await;
     assert_eq!(log_level(tmp, &[]).good(), "info\n");
     let process = Pid::from_raw(operator.id().cast_signed()).unwrap();
     kill_process(process, Signal::USR1).unwrap();

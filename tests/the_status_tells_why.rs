@@ -177,7 +177,7 @@ async fn what_happened_is_told_in_events_once_each() {
     }
     for (reason, words) in [
         ("Installed", "revision 1 with 2 objects"),
-        ("Upgraded", "revision 2 with 1 objects"),
+        ("Upgraded", "revision 2 with 1 object"),
         ("Pruned", "ConfigMap"),
         ("InvalidObject", "spec.ports"),
     ] {

@@ -17,7 +17,7 @@ use crate::workplace;
 /// kubectl exec deploy/NAME -- chartwright log-level debug --for 10m
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// error, warn, info, debug or trace; `default` is what it was started with [default: only show it]
+    /// panic, error, warn, info, debug or trace; `default` is what it was started with [default: only show it]
     #[arg(value_name = "LEVEL", value_parser = wanted)]
     level: Option<String>,
     /// For how long, as in 10m
@@ -61,11 +61,29 @@ fn operator(pid: Option<u32>) -> anyhow::Result<(u32, PathBuf)> {
 fn wanted(text: &str) -> Result<String, String> {
     match text {
         AS_STARTED => Ok(text.to_owned()),
-        _ => text.parse::<Level>().map(|level| level.to_string()),
+        _ => match text.parse::<Level>() {
+            Ok(level) => Ok(level.to_string()),
+            Err(_) => Err(format!(
+                "write panic, error, warn, info, debug or trace, or `{AS_STARTED}`, which is what it was started with"
+            )),
+        },
     }
 }
 
 fn some_time(text: &str) -> Result<Duration, String> {
     let duration = durations::parse(text).map_err(|error| error.to_string())?;
     if duration.is_zero() { Err("write some time, as in 10m".to_owned()) } else { Ok(duration) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_that_is_none_is_answered_with_all_that_are() {
+        let said = wanted("loud").unwrap_err();
+        for word in ["panic", "error", "warn", "info", "debug", "trace", AS_STARTED] {
+            assert!(said.contains(word) && wanted(word).is_ok(), "{word}: {said}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 mod endpoints;
 pub mod flags;
 
-use std::io::IsTerminal;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ use crate::render::process::processors;
 use crate::scalers::Scalers;
 use crate::sources::Sources;
 use crate::telemetry::logs::control::{self, Levels};
-use crate::watches::Watch;
+use crate::telemetry::logs::level::LAST;
+use crate::watches::{Watch, WatchesError};
 use crate::{cluster, definitions, telemetry, watches};
 use endpoints::Endpoints;
 pub use flags::Args;
@@ -51,24 +52,33 @@ const LAST_WRITES: Duration = Duration::from_secs(1);
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// Runs until SIGTERM or SIGINT, or until the Lease is lost.
-pub async fn run(args: Args) -> anyhow::Result<()> {
+pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (args, warnings) = args.settled(std::env::var("OPERATOR_NAME").ok())?;
     let levels = telemetry::logs::start(&args.logs);
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
     take_orders(levels);
+    let is_json = telemetry::logs::is_json(&args.logs);
     let ended = work(args).await;
     // Whatever the end, it is told what led to it.
     telemetry::traces::flush().await;
-    // A person reads the last line anyway; whoever reads logs by their levels needs it as one of them.
-    if let (Err(error), false) = (&ended, std::io::stderr().is_terminal()) {
-        tracing::error!("{error:#}");
+    match ended {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        // Whoever reads logs as data gets this as data too. It is the last word, so it is told at every level.
+        Err(error) if is_json => {
+            tracing::error!(target: LAST, "{error:#}");
+            Ok(if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE })
+        }
+        Err(error) => Err(error),
     }
-    ended
 }
 
 async fn work(args: Args) -> anyhow::Result<()> {
+    // In a directory that is no project, ports are not what is wrong.
+    if let Err(error @ WatchesError::Read { .. }) = watches::kinds(&args.project.watches_file) {
+        return Err(error.into());
+    }
     let endpoints = Endpoints::open(&args.metrics, &args.health).await?;
     let stop = CancellationToken::new();
     tokio::spawn(stop_on_signal(stop.clone())?);

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::access::{Access, Found, Session};
@@ -171,6 +171,15 @@ enum Shot {
     One(Box<Picture>),
 }
 
+impl Shot {
+    fn all(&self) -> &[Told] {
+        match self {
+            Shot::Table(all) => all,
+            Shot::One(picture) => std::slice::from_ref(&picture.told),
+        }
+    }
+}
+
 struct Viewer<'a> {
     args: &'a Args,
     session: &'a Session,
@@ -269,6 +278,7 @@ impl Viewer<'_> {
 
     async fn follow(&self) -> anyhow::Result<ExitCode> {
         let until = self.args.wait.map(|wait| Instant::now() + wait);
+        let patience = self.patience();
         let (mut bell, mut before): (Option<Bell>, Option<Shot>) = (None, None);
         loop {
             let (looked, took) = self.look_patiently(before.is_none(), until).await;
@@ -277,9 +287,9 @@ impl Viewer<'_> {
                 self.show(&shot, before.as_ref())?;
             }
             if self.args.wait.is_some()
-                && let Some(is_good) = verdict(&shot)?
+                && let Some(is_good) = verdict(&shot, patience)?
             {
-                return self.end(&shot, is_good);
+                return self.end(&shot, is_good, patience);
             }
             let spots = self.spots(&shot);
             let mut now = match bell.take() {
@@ -287,25 +297,31 @@ impl Viewer<'_> {
                 None => Bell::new(&self.session.calls, &self.kinds, spots),
             };
             if !now.ring(until, took * REST).await {
-                return self.last_look(&shot).await;
+                return self.last_look(&shot, patience).await;
             }
             (bell, before) = (Some(now), Some(shot));
         }
     }
 
+    /// How long somebody waits, as a time that a pause can be compared with.
+    fn patience(&self) -> Timestamp {
+        let wait = self.args.wait.and_then(|wait| SignedDuration::try_from(wait).ok()).unwrap_or_default();
+        Timestamp::now().checked_add(wait).unwrap_or(Timestamp::MAX)
+    }
+
     /// When the time is over: nobody may have been told of what changed since the look before.
-    async fn last_look(&self, before: &Shot) -> anyhow::Result<ExitCode> {
+    async fn last_look(&self, before: &Shot, until: Timestamp) -> anyhow::Result<ExitCode> {
         match self.look().await {
             Ok(Some(shot)) => {
                 if self.args.watch {
                     self.show(&shot, Some(before))?;
                 }
-                self.end(&shot, verdict(&shot)? == Some(true))
+                self.end(&shot, verdict(&shot, until)? == Some(true), until)
             }
             Ok(None) => self.gone(),
             Err(error) => {
                 self.note(format!("{error:#}"));
-                self.end(before, false)
+                self.end(before, false, until)
             }
         }
     }
@@ -326,9 +342,20 @@ impl Viewer<'_> {
     }
 
     /// What it came to, where it was waited for.
-    fn end(&self, shot: &Shot, is_good: bool) -> anyhow::Result<ExitCode> {
+    fn end(&self, shot: &Shot, is_good: bool, until: Timestamp) -> anyhow::Result<ExitCode> {
         if !self.args.watch {
             print(&self.text(shot)?)?;
+        }
+        let mut alone = shot.all().iter().filter(|told| follow::is_left_alone(told, until));
+        if let Some(first) = alone.next() {
+            let others = Some(alone.count()).filter(|count| *count > 0);
+            let others =
+                others.map(|count| format!(", and so are {count} more that are not ready")).unwrap_or_default();
+            bail!(
+                "the {} is paused{others}, so waiting does not help; resume it with `{}`",
+                first.shown(),
+                first.resume()
+            );
         }
         Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
@@ -366,12 +393,11 @@ fn data(shot: &Shot) -> serde_json::Value {
 }
 
 /// Whether waiting has come to an end, and how.
-fn verdict(shot: &Shot) -> anyhow::Result<Option<bool>> {
-    match shot {
-        Shot::Table(all) if all.is_empty() => bail!("there is no custom resource to wait for"),
-        Shot::Table(all) => Ok(follow::verdict(all.iter())),
-        Shot::One(picture) => Ok(follow::verdict([&picture.told].into_iter())),
+fn verdict(shot: &Shot, until: Timestamp) -> anyhow::Result<Option<bool>> {
+    if shot.all().is_empty() {
+        bail!("there is no custom resource to wait for");
     }
+    Ok(follow::verdict(shot.all().iter(), until))
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let helm = Helm::find(args.project.helm.as_deref()).await?;
     let report = match watches::check(&args.project.watches_file, &here, &helm).await {
         Ok(checked) => Report::of(checked, &helm).await,
+        // Nothing could be looked at. Scripts get what they asked for all the same.
+        Err(error) if matches!(args.output, Format::Text) => return Err(error.into()),
         Err(error) => Report { errors: vec![error.to_string()], ..Report::default() },
     };
     match args.output {
@@ -52,7 +54,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[derive(Debug, Default)]
 struct Report {
-    /// What is wrong with the file as a whole.
+    /// What is wrong with the file as a whole, so that there are no entries.
     errors: Vec<String>,
     warnings: Vec<String>,
     entries: Vec<Entry>,
@@ -93,7 +95,6 @@ impl Report {
             // Writing to a String never fails.
             let _ = writeln!(text, "{word:<7}  {rest}");
         };
-        self.errors.iter().for_each(|error| line("error", error));
         self.warnings.iter().for_each(|warning| line("warning", warning));
         for entry in &self.entries {
             let label = entry.label();

@@ -64,7 +64,12 @@ fn a_refusal_names_the_object_and_the_setting() {
 fn the_default_is_what_the_chart_makes_with_its_default_values() {
     let plain = trial("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: here}\n").allowance(scope);
     assert_eq!(plain.reach, Reach::default());
-    assert!(plain.to_string().starts_with("objects of its own namespace only: with its default values"), "{plain}");
+    assert!(
+        plain
+            .to_string()
+            .starts_with("a release may make objects in its own namespace only, since the chart makes no others"),
+        "{plain}"
+    );
     let text = "\
 # Source: app/templates/a.yaml
 apiVersion: rbac.authorization.k8s.io/v1

@@ -369,13 +369,14 @@ impl From<Halt> for Attempt {
 fn deployed_sentence(release: &Release) -> (&'static str, String) {
     let own = release.own.as_ref();
     let (revision, objects) = (release.revision, own.map_or(0, |own| own.objects.len()));
+    let objects = if objects == 1 { "1 object".to_owned() } else { format!("{objects} objects") };
     match own.and_then(|own| own.hold.as_ref()) {
         Some(hold) => {
             let (to, why) = (hold.to.unwrap_or_default(), held_sentence(hold));
             ("RolledBack", format!("Rolled back to revision {to}, as revision {revision}; {why}"))
         }
-        None if is_install(release) => ("Installed", format!("Installed revision {revision} with {objects} objects")),
-        None => ("Upgraded", format!("Upgraded to revision {revision} with {objects} objects")),
+        None if is_install(release) => ("Installed", format!("Installed revision {revision} with {objects}")),
+        None => ("Upgraded", format!("Upgraded to revision {revision} with {objects}")),
     }
 }
 

@@ -84,12 +84,14 @@ pub async fn migration(draft: &Draft, wanted: &Wanted, helm: Option<&Helm>) -> R
     let found = recognise::project(draft)?;
     let mut migration = Migration { project: found.name, ..Migration::default() };
     if found.age == Age::Early {
-        let edit = |text: &str| dockerfile::edit(EARLY_DOCKERFILE, text, &wanted.image);
+        let edit = |text: &str| dockerfile::edit(EARLY_DOCKERFILE, text, &wanted.image, false);
         migration.edit(draft, EARLY_DOCKERFILE, edit)?;
         migration.notes.push(recognise::EARLY.to_owned());
         return Ok(migration);
     }
-    let is_there = migration.edit(draft, DOCKERFILE, |text| dockerfile::edit(DOCKERFILE, text, &wanted.image))?;
+    let has_moved = draft.read(MAKEFILE)?.is_some_and(|text| makefile::has_moved(&text));
+    let edit = |text: &str| dockerfile::edit(DOCKERFILE, text, &wanted.image, has_moved);
+    let is_there = migration.edit(draft, DOCKERFILE, edit)?;
     if !is_there {
         migration
             .notes

@@ -72,14 +72,14 @@ impl Health {
 
     fn answer(&self, question: &Question) -> Answer {
         let path = question.uri().path().trim_end_matches('/');
-        let (checks, one) = match path.split('/').collect::<Vec<_>>().as_slice() {
-            ["", "healthz", one @ ..] => (self.alive(), one.to_vec()),
-            ["", "readyz", one @ ..] => (self.ready(), one.to_vec()),
+        let (name, checks, one) = match path.split('/').collect::<Vec<_>>().as_slice() {
+            ["", "healthz", one @ ..] => ("healthz", self.alive(), one.to_vec()),
+            ["", "readyz", one @ ..] => ("readyz", self.ready(), one.to_vec()),
             _ => return text(StatusCode::NOT_FOUND, "404 page not found\n"),
         };
         let query = question.uri().query().unwrap_or_default();
         match one.as_slice() {
-            [] => together(&checks, query),
+            [] => together(name, &checks, query),
             [name] => checks.iter().find(|check| check.name == *name).map_or_else(unknown, alone),
             _ => unknown(),
         }
@@ -160,8 +160,8 @@ fn refused(kind: &str, presence: &Presence) -> Option<String> {
     (!namespaces.is_empty()).then(|| format!("{kind} may not be watched in {}", namespaces.join(", ")))
 }
 
-/// All checks as one. `exclude=name` leaves one out, `verbose` lists them; a failure is always told.
-fn together(checks: &[Check], query: &str) -> Answer {
+/// All checks of a name as one. `exclude=name` leaves one out, `verbose` lists them; a failure is always told.
+fn together(name: &str, checks: &[Check], query: &str) -> Answer {
     let is_excluded = |check: &Check| query.split('&').any(|it| it.strip_prefix("exclude=") == Some(check.name));
     let is_verbose = query.split('&').any(|it| it.split('=').next() == Some("verbose"));
     let is_failed = checks.iter().any(|check| check.trouble.is_some() && !is_excluded(check));
@@ -176,9 +176,9 @@ fn together(checks: &[Check], query: &str) -> Answer {
         },
         Some(trouble) => format!("[-]{} failed: {trouble}\n", check.name),
     });
-    let end = if is_failed { "healthz check failed\n" } else { "healthz check passed\n" };
+    let end = format!("{name} check {}\n", if is_failed { "failed" } else { "passed" });
     let code = if is_failed { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::OK };
-    text(code, lines.collect::<String>() + end)
+    text(code, lines.collect::<String>() + &end)
 }
 
 fn alone(check: &Check) -> Answer {
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     async fn asked(checks: &[Check], query: &str) -> (u16, String) {
-        let (head, body) = together(checks, query).into_parts();
+        let (head, body) = together("readyz", checks, query).into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         (head.status.as_u16(), String::from_utf8(body.to_vec()).unwrap())
     }
@@ -208,14 +208,14 @@ mod tests {
     async fn checks_are_told_as_controller_runtime_tells_them() {
         let good = [Check::new("ping", &[]), Check::new("watches", &[])];
         let bad = [Check::new("ping", &[]), Check::new("watches", &["one".to_owned(), "two".to_owned()])];
-        let verbose = "[+]ping ok\n[+]watches ok\nhealthz check passed\n";
+        let verbose = "[+]ping ok\n[+]watches ok\nreadyz check passed\n";
         assert_eq!(asked(&good, "").await, (200, "ok".to_owned()));
         assert_eq!(asked(&good, "verbose").await, (200, verbose.to_owned()));
         assert_eq!(asked(&good, "verbose=1").await, (200, verbose.to_owned()));
         let partly = [Check::new("kinds", &[]).leaving_out(&["App may not be watched in b".to_owned()])];
-        let verbose = "[+]kinds ok (App may not be watched in b)\nhealthz check passed\n";
+        let verbose = "[+]kinds ok (App may not be watched in b)\nreadyz check passed\n";
         assert_eq!(asked(&partly, "verbose").await, (200, verbose.to_owned()));
-        let failed = "[+]ping ok\n[-]watches failed: one; two\nhealthz check failed\n";
+        let failed = "[+]ping ok\n[-]watches failed: one; two\nreadyz check failed\n";
         assert_eq!(asked(&bad, "").await, (500, failed.to_owned()));
         assert_eq!(asked(&bad, "exclude=watches").await, (200, "ok".to_owned()));
     }

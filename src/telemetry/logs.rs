@@ -45,6 +45,11 @@ pub fn start(flags: &flags::Logs) -> Levels {
     Levels::new(handle, started_with)
 }
 
+/// Whether programs read the lines, and no person does.
+pub fn is_json(flags: &flags::Logs) -> bool {
+    format(flags).encoder == Encoder::Json && !std::io::stderr().is_terminal()
+}
+
 fn format(flags: &flags::Logs) -> Format {
     let is_terminal = std::io::stderr().is_terminal();
     let by_default = if is_terminal || flags.zap_devel { Encoder::Console } else { Encoder::Json };

@@ -1,6 +1,6 @@
 //! What the operator answers to others: metrics on one port, probes on another.
 //!
-//! The ports are taken before anything else is done: a port that is in use is a mistake in the arguments, and told as one.
+//! The ports are taken before any work is done: a port that is in use is a mistake in the arguments, and told as one.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

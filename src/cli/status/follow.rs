@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt;
 use futures::stream::{BoxStream, StreamExt, select_all};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DynamicObject, PartialObjectMeta};
 use kube::runtime::watcher::Event;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
@@ -194,12 +195,17 @@ pub async fn patiently<T>(
     }
 }
 
-/// Whether waiting has come to an end, and how.
-pub fn verdict<'a>(mut all: impl Iterator<Item = &'a Told> + Clone) -> Option<bool> {
-    if all.clone().any(Told::is_stuck) {
+/// Whether waiting has come to an end, and how. Nobody waits longer than `until`.
+pub fn verdict<'a>(mut all: impl Iterator<Item = &'a Told> + Clone, until: Timestamp) -> Option<bool> {
+    if all.clone().any(|told| told.is_stuck() || is_left_alone(told, until)) {
         return Some(false);
     }
     all.all(|told| told.ready() == Ready::Yes).then_some(true)
+}
+
+/// Whether a pause keeps it from becoming ready in time.
+pub fn is_left_alone(told: &Told, until: Timestamp) -> bool {
+    told.ready() != Ready::Yes && told.is_paused_until(until)
 }
 
 #[cfg(test)]
@@ -208,6 +214,7 @@ mod tests {
     use futures::stream;
 
     use crate::cli::status::told::tests::{conditions, told};
+    use crate::wishes::Pause;
 
     #[tokio::test]
     async fn a_look_that_fails_is_made_again_while_there_is_time() {
@@ -263,11 +270,27 @@ mod tests {
         let ready = told(conditions(&[("Ready", "True", "", ""), ("Stalled", "False", "", "")]));
         let waits = told(conditions(&[("Ready", "False", "", ""), ("Stalled", "False", "", "")]));
         let stuck = told(conditions(&[("Ready", "False", "", ""), ("Stalled", "True", "", "")]));
-        assert_eq!(verdict([&ready, &ready].into_iter()), Some(true));
-        assert_eq!(verdict([&ready, &waits].into_iter()), None);
-        assert_eq!(verdict([&ready, &stuck].into_iter()), Some(false));
+        let verdict = |all: &[&Told]| verdict(all.iter().copied(), until());
+        assert_eq!(verdict(&[&ready, &ready]), Some(true));
+        assert_eq!(verdict(&[&ready, &waits]), None);
+        assert_eq!(verdict(&[&ready, &stuck]), Some(false));
         let mut newer = stuck.clone();
         newer.metadata.generation = Some(3);
-        assert_eq!(verdict([&newer].into_iter()), None, "the new spec may be the remedy");
+        assert_eq!(verdict(&[&newer]), None, "the new spec may be the remedy");
+    }
+
+    fn until() -> Timestamp {
+        "2026-01-01T00:05:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn waiting_ends_at_once_where_a_pause_outlasts_it() {
+        let mut paused = told(conditions(&[("Ready", "True", "", "")]));
+        paused.pause = Pause::Open;
+        assert_eq!(verdict([&paused].into_iter(), until()), Some(true), "what is ready is ready");
+        paused.metadata.generation = Some(3);
+        assert_eq!(verdict([&paused].into_iter(), until()), Some(false));
+        paused.pause = Pause::Until("2026-01-01T00:04:00Z".parse().unwrap());
+        assert_eq!(verdict([&paused].into_iter(), until()), None, "it ends in time");
     }
 }

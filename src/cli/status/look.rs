@@ -71,7 +71,8 @@ async fn list_until(
         let request = Request::new(path.as_str()).list(&params).map_err(kube::Error::BuildRequest)?;
         let client = session.calls.client();
         let page: ObjectList<Listed> = session.calls.within(client.request(request)).await?;
-        let told = |listed: Listed| listed.told(&resource.group, &resource.version, &resource.kind);
+        let now = Timestamp::now();
+        let told = |listed: Listed| listed.told(&resource.group, &resource.version, &resource.kind, now);
         all.extend(page.items.into_iter().map(told));
         match page.metadata.continue_.filter(|more| !more.is_empty() && !all.iter().any(&is_enough)) {
             Some(more) => params.continue_token = Some(more),

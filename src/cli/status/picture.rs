@@ -152,10 +152,10 @@ impl Picture {
         }
         facts.extend(told.held().map(|held| ("Held", held.to_owned())));
         facts.extend(told.contested().map(|contested| ("Contested", contested.to_owned())));
-        facts
-            .extend(told.paused().map(|paused| {
-                ("Paused", format!("the operator leaves it alone (chartwright.dev/paused: {paused:?})"))
-            }));
+        facts.extend(told.paused().map(|paused| {
+            let said = format!("the operator leaves it alone (chartwright.dev/paused: {paused:?})");
+            ("Paused", format!("{said}; resume it with `{}`", told.resume()))
+        }));
         for (key, name) in [("kept", "Kept"), ("adopted", "Adopted")] {
             facts.extend(Some(told.list(key).join(", ")).filter(|list| !list.is_empty()).map(|list| (name, list)));
         }

@@ -71,9 +71,14 @@ pub fn row(told: &Told, look: Look, now: Timestamp) -> Vec<String> {
         let generation = told.metadata.generation.unwrap_or_default();
         row.extend([objects(told), generation.to_string(), or_dash(Some(notes(told)).filter(|it| !it.is_empty()))]);
     }
-    let error = told.error().map(|error| if look.wide { one_line(&error) } else { short(&one_line(&error)) });
+    let error = said(told).map(|error| if look.wide { one_line(&error) } else { short(&one_line(&error)) });
     row.push(or_dash(error));
     row
+}
+
+/// What is wrong, or else that nobody would mend it.
+fn said(told: &Told) -> Option<String> {
+    told.error().or_else(|| told.pause_words())
 }
 
 /// `3/4`: those that are as they should be, of all.
@@ -108,15 +113,15 @@ fn short(text: &str) -> String {
 
 /// A line for each custom resource that is not as it was.
 pub fn changes(new: &[Told], old: &[Told]) -> Vec<String> {
-    let said = |told: &Told| {
-        let error = told.error().map(|error| format!(": {}", short(&one_line(&error)))).unwrap_or_default();
+    let line = |told: &Told| {
+        let error = said(told).map(|error| format!(": {}", short(&one_line(&error)))).unwrap_or_default();
         let revision = told.revision().map(|revision| format!(", revision {revision}")).unwrap_or_default();
         let repairs = Some(told.repairs()).filter(|count| *count > 0).map(|count| format!(", repairs {count}"));
         let ready = told.ready().as_str();
         format!("{} Ready={ready}{revision}{}{error}", told.shown(), repairs.unwrap_or_default())
     };
-    let before: Vec<String> = old.iter().map(said).collect();
-    let changed = new.iter().map(said).filter(|line| !before.contains(line));
+    let before: Vec<String> = old.iter().map(line).collect();
+    let changed = new.iter().map(line).filter(|line| !before.contains(line));
     let gone = old.iter().filter(|told| !new.iter().any(|other| other.metadata.uid == told.metadata.uid));
     changed.chain(gone.map(|told| format!("{} is gone", told.shown()))).collect()
 }
@@ -149,6 +154,7 @@ pub fn data(told: &Told) -> Value {
 mod tests {
     use super::*;
     use crate::cli::status::told::tests::{conditions, told};
+    use crate::wishes::Pause;
 
     fn now() -> Timestamp {
         "2026-01-01T00:01:00Z".parse().unwrap()
@@ -178,10 +184,10 @@ Nginx   web    -         -          False   0         60s   RenderFailed: a b
     fn wide_and_all_namespaces_say_more_and_scripts_need_no_heading() {
         let look = Look { wide: true, namespaces: true, without_heading: true, colour: false };
         let mut held = ready();
-        held.metadata.annotations.insert("chartwright.dev/paused".into(), "true".into());
+        held.pause = Pause::Open;
         let row = text(&[held], look, now());
         let words: Vec<&str> = row.split_whitespace().collect();
-        assert_eq!(words, ["shop", "Nginx", "web", "web", "3", "True", "2", "60s", "1/2", "2", "paused", "-"]);
+        assert_eq!(words, ["shop", "Nginx", "web", "web", "3", "True", "2", "60s", "1/2", "2", "paused", "paused"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::cli::waiting::condition;
 use crate::release::OwnerMark;
 use crate::release::mask::MASK;
+use crate::wishes::{self, PAUSED, Pause};
 
 /// A custom resource in a list.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +43,8 @@ pub struct Told {
     pub kind: String,
     pub metadata: Metadata,
     pub status: Value,
+    /// As the operator reads it, and none where it was over when this was told.
+    pub pause: Pause,
 }
 
 /// Whether it is ready, as far as it tells.
@@ -63,12 +66,10 @@ impl Ready {
     }
 }
 
-/// Set by whoever wants the operator to leave a custom resource alone.
-const PAUSED: &str = "chartwright.dev/paused";
-
 impl Listed {
     /// A status that cannot be read counts as none.
-    pub fn told(self, group: &str, version: &str, kind: &str) -> Told {
+    pub fn told(self, group: &str, version: &str, kind: &str, now: Timestamp) -> Told {
+        let pause = wishes::pause(&self.metadata.annotations);
         let status = self.status.and_then(|status| serde_json::from_str(status.get()).ok()).unwrap_or_default();
         Told {
             group: group.to_owned(),
@@ -76,6 +77,7 @@ impl Listed {
             kind: kind.to_owned(),
             metadata: self.metadata,
             status,
+            pause: pause.left(now).map_or(Pause::None, |_| pause),
         }
     }
 }
@@ -155,14 +157,25 @@ impl Told {
         self.status.pointer("/repairs/count").and_then(Value::as_u64).unwrap_or_default()
     }
 
-    /// Why it is not as it should be; None where all is well.
+    /// Why it is not as it should be; None where all is well. A pause comes first: it is why nothing is done about the rest.
     pub fn error(&self) -> Option<String> {
+        let trouble = self.trouble()?;
+        Some(match self.pause_words() {
+            Some(paused) => format!("{paused}; {trouble}"),
+            None => trouble,
+        })
+    }
+
+    fn trouble(&self) -> Option<String> {
         if let Some(failed) = self.truth("ReleaseFailed") {
             return Some(failed.to_owned());
         }
         if !self.is_observed() && self.status["conditions"].is_array() {
             let generation = self.metadata.generation.unwrap_or_default();
-            return Some(format!("the operator has not seen generation {generation} yet"));
+            return Some(match self.pause {
+                Pause::None => format!("the operator has not seen generation {generation} yet"),
+                Pause::Open | Pause::Until(_) => format!("generation {generation} waits"),
+            });
         }
         let ready = condition(&self.status, "Ready");
         match ready.filter(|it| it["status"] != "True") {
@@ -183,9 +196,37 @@ impl Told {
         self.truth("Contested")
     }
 
-    /// What somebody wrote into the annotation that pauses it.
-    pub fn paused(&self) -> Option<&str> {
-        self.metadata.annotations.get(PAUSED).map(String::as_str).filter(|text| !matches!(*text, "" | "false"))
+    /// What the annotation that pauses it says, as far as it holds.
+    pub fn paused(&self) -> Option<String> {
+        match self.pause {
+            Pause::None => None,
+            Pause::Open => Some("true".to_owned()),
+            Pause::Until(end) => Some(end.to_string()),
+        }
+    }
+
+    /// `paused until 2030-01-31T08:00:00Z`
+    pub fn pause_words(&self) -> Option<String> {
+        match self.pause {
+            Pause::None => None,
+            Pause::Open => Some("paused".to_owned()),
+            Pause::Until(end) => Some(format!("paused until {end}")),
+        }
+    }
+
+    /// Whether nobody will work on it before a time, unless somebody resumes it.
+    pub fn is_paused_until(&self, time: Timestamp) -> bool {
+        match self.pause {
+            Pause::None => false,
+            Pause::Open => true,
+            Pause::Until(end) => end >= time,
+        }
+    }
+
+    /// What ends a pause.
+    pub fn resume(&self) -> String {
+        let place = self.metadata.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+        format!("kubectl annotate {} {}{place} {PAUSED}-", self.kind.to_lowercase(), self.metadata.name)
     }
 
     /// The texts of a list in its status.
@@ -221,7 +262,36 @@ pub mod tests {
         let listed = json!({"metadata": {"name": "web", "namespace": "shop", "uid": "u", "generation": 2,
             "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}, "status": status});
         // A text: what is not read is kept as text, and there is none in a value.
-        serde_json::from_str::<Listed>(&listed.to_string()).unwrap().told("demo.io", "v1", "Nginx")
+        serde_json::from_str::<Listed>(&listed.to_string()).unwrap().told("demo.io", "v1", "Nginx", start())
+    }
+
+    fn start() -> Timestamp {
+        "2026-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn annotated(paused: &str) -> Told {
+        let listed = json!({"metadata": {"name": "web", "annotations": {PAUSED: paused}}});
+        serde_json::from_str::<Listed>(&listed.to_string()).unwrap().told("demo.io", "v1", "Nginx", start())
+    }
+
+    #[test]
+    fn it_is_paused_only_where_the_operator_says_so_too() {
+        for not in ["yes", "", "false", "F", "2020-01-01T00:00:00Z"] {
+            assert_eq!(annotated(not).paused(), None, "{not}");
+        }
+        for (written, shown) in [("true", "true"), ("1", "true"), ("2030-01-31T08:00:00Z", "2030-01-31T08:00:00Z")] {
+            assert_eq!(annotated(written).paused().as_deref(), Some(shown), "{written}");
+        }
+    }
+
+    #[test]
+    fn a_pause_says_why_a_new_spec_is_not_seen() {
+        let mut paused = told(conditions(&[("Ready", "True", "Ready", "")]));
+        paused.pause = Pause::Open;
+        assert_eq!(paused.error(), None, "all is well");
+        paused.metadata.generation = Some(3);
+        assert_eq!(paused.error().unwrap(), "paused; generation 3 waits");
+        assert_eq!(paused.resume(), "kubectl annotate nginx web -n shop chartwright.dev/paused-");
     }
 
     pub fn conditions(list: &[(&str, &str, &str, &str)]) -> Value {
@@ -263,13 +333,13 @@ pub mod tests {
         let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
         let text =
             format!(r#"{{"metadata": {{"name": "a", "managedFields": {deep}}}, "spec": {deep}, "status": {deep}}}"#);
-        let told = serde_json::from_str::<Listed>(&text).unwrap().told("g", "v1", "K");
+        let told = serde_json::from_str::<Listed>(&text).unwrap().told("g", "v1", "K", start());
         assert_eq!((told.metadata.name.as_str(), told.status), ("a", Value::Null));
     }
 
     #[test]
     fn ages_are_short() {
-        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let start = start();
         for (seconds, expected) in
             [(0, "0s"), (119, "119s"), (120, "2m"), (200, "3m20s"), (700, "11m"), (20_000, "5h"), (1_000_000, "11d")]
         {

@@ -8,8 +8,8 @@ use super::Edited;
 const NEEDS_A_SHELL: &str = "RUN";
 const STARTS: [&str; 2] = ["ENTRYPOINT", "CMD"];
 
-/// `file` is for the notes.
-pub fn edit(file: &str, text: &str, image: &str) -> Edited {
+/// `file` is for the notes. In a project that has moved already, another base image is somebody's choice, and no longer named.
+pub fn edit(file: &str, text: &str, image: &str, has_moved: bool) -> Edited {
     let mut edited = Edited::default();
     let (mut stages, mut bases): (Vec<String>, Vec<String>) = (vec![], vec![]);
     let mut defaults: Vec<(String, String)> = vec![];
@@ -56,7 +56,7 @@ pub fn edit(file: &str, text: &str, image: &str) -> Edited {
         let default = defaults.iter().find(|(known, _)| base.starts_with('$') && known == name);
         default.map_or_else(|| base.to_owned(), |(_, value)| value.clone())
     };
-    if edited.why.is_empty() && !bases.iter().any(|base| is_settled(&meant(base), image)) {
+    if !has_moved && edited.why.is_empty() && !bases.iter().any(|base| is_settled(&meant(base), image)) {
         let bases = if bases.is_empty() { "nothing".to_owned() } else { bases.join(", ") };
         edited.notes.push(format!(
             "{file} builds on {bases}, not on helm-operator, and is left as it is; let it build on {image}"
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str) -> Edited {
-        edit("Dockerfile", text, "chartwright:1.2.3")
+        edit("Dockerfile", text, "chartwright:1.2.3", false)
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
         let text = "FROM golang:1.26 AS helm-operator\nRUN go build\nFROM helm-operator\nCMD [\"/manager\"]\n";
         let edited = edited(text);
         assert_eq!((edited.text.as_str(), edited.why.len()), (text, 0));
-        let variable = super::edit("Dockerfile", "ARG B=ours:1\nFROM ${B}\n", "chartwright:1.2.3");
+        let variable = super::edit("Dockerfile", "ARG B=ours:1\nFROM ${B}\n", "chartwright:1.2.3", false);
         assert!(variable.notes[0].starts_with("Dockerfile builds on ${B}, not on helm-operator"), "{variable:?}");
         assert!(
             edited.notes[0].starts_with("Dockerfile builds on golang:1.26, helm-operator, not on helm-operator"),
@@ -151,5 +151,8 @@ mod tests {
         {
             assert_eq!(edited(text), Edited { text: text.into(), ..Edited::default() });
         }
+        let chosen = "FROM r.example.com/cw:1\n";
+        let nothing = Edited { text: chosen.into(), ..Edited::default() };
+        assert_eq!(edit("Dockerfile", chosen, "chartwright:1.2.3", true), nothing, "as with --image before");
     }
 }

@@ -25,6 +25,9 @@ const WITH_IMAGE: &str = include_str!("../templates/migrate/with_image.mk");
 const PLATFORMS: (&str, &str) =
     ("PLATFORMS ?= linux/arm64,linux/amd64,linux/s390x,linux/ppc64le", "PLATFORMS ?= linux/arm64,linux/amd64");
 
+/// Operator-sdk's recipe of `make run`.
+const RUN: &str = "\t$(HELM_OPERATOR) run";
+
 type Lines = Vec<String>;
 
 /// `has_one_image` says whether config/manager has one container, whose image can be replaced without looking at more.
@@ -38,17 +41,35 @@ pub fn edit(text: &str, has_one_image: bool) -> Edited {
     edited
 }
 
+/// Whether this was done before.
+pub fn has_moved(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("CHARTWRIGHT ?="))
+}
+
 fn run(lines: &mut Lines, edited: &mut Edited) {
-    let block = match HELM_OPERATOR.find(lines) {
-        Ok(Some(block)) => block,
-        Ok(None) => return,
-        Err(why) => {
-            edited.notes.push(format!("Makefile: {why}; let `make run` start `chartwright run`, which has its flags"));
+    const REMEDY: &str = "let `make run` start `chartwright run`, which has its flags";
+    match HELM_OPERATOR.find(lines) {
+        Ok(Some(block)) => {
+            lines.splice(block, CHARTWRIGHT.split_inclusive('\n').map(str::to_owned));
+        }
+        Ok(None) if !lines.iter().any(|line| line.trim_end() == RUN) => return,
+        // At the end: the first target is what `make` makes.
+        Ok(None) if HELM_OPERATOR.is_nowhere(lines) => {
+            if let Some(last) = lines.last_mut().filter(|last| !last.ends_with('\n')) {
+                last.push('\n');
+            }
+            lines.extend(std::iter::once("\n").chain(CHARTWRIGHT.split_inclusive('\n')).map(str::to_owned));
+        }
+        Ok(None) => {
+            edited.notes.push(format!("Makefile: run starts `$(HELM_OPERATOR) run`, and is left as it is; {REMEDY}"));
             return;
         }
-    };
-    lines.splice(block, CHARTWRIGHT.split_inclusive('\n').map(str::to_owned));
-    for line in lines.iter_mut().filter(|line| line.trim_end() == "\t$(HELM_OPERATOR) run") {
+        Err(why) => {
+            edited.notes.push(format!("Makefile: {why}; {REMEDY}"));
+            return;
+        }
+    }
+    for line in lines.iter_mut().filter(|line| line.trim_end() == RUN) {
         *line = line.replacen("$(HELM_OPERATOR)", "$(CHARTWRIGHT)", 1);
     }
     if lines.iter().any(|line| HELM_OPERATOR.is_called(line)) {
@@ -60,9 +81,7 @@ fn run(lines: &mut Lines, edited: &mut Edited) {
 
 fn kustomize(lines: &mut Lines, has_one_image: bool, edited: &mut Edited) {
     let changed = recipe::with_kubectl(lines, has_one_image);
-    edited
-        .notes
-        .extend(changed.left.iter().map(|(target, why)| format!("Makefile: {target} {why}, and is left as it is")));
+    edited.notes.extend(changed.left.iter().map(|(target, why)| format!("Makefile: {target} {why}")));
     if changed.puts_image
         && let Some(at) = ["deploy", "bundle"].iter().find_map(|target| rules::start(lines, target))
     {

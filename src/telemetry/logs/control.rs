@@ -63,7 +63,10 @@ impl Levels {
         (now.level, now.changes) = (level, now.changes + 1);
         let changes = now.changes;
         drop(now);
-        let level = level.map_or(AS_STARTED, Level::as_str);
+        let level = match level {
+            Some(level) => level.to_string(),
+            None => format!("{}, as at the start", self.0.started_with.1),
+        };
         tracing::info!(target: CHANGE, why, "the log level is now {level}");
         Ok(changes)
     }

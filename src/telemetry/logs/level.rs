@@ -9,6 +9,8 @@ use tracing::level_filters::LevelFilter;
 pub const PANIC: &str = "chartwright::panic";
 /// Where a change of the level is told: at every level, since whoever reads on has to know why there is more or less.
 pub const CHANGE: &str = "chartwright::level";
+/// Where it is told why the operator ended.
+pub const LAST: &str = "chartwright::end";
 
 /// From the least to the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,7 +89,7 @@ pub fn directives(level: Level) -> String {
 }
 
 pub fn with_what_is_always_told(directives: &str) -> String {
-    format!("{directives},{PANIC}=error,{CHANGE}=info")
+    format!("{directives},{PANIC}=error,{CHANGE}=info,{LAST}=error")
 }
 
 #[cfg(test)]

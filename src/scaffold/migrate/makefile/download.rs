@@ -60,6 +60,14 @@ impl Tool {
         }
     }
 
+    /// Whether neither these lines nor others that they include say where it comes from.
+    pub fn is_nowhere(&self, lines: &[String]) -> bool {
+        let is_said = |line: &String| {
+            self.is_assigned(line) || ["include ", "-include ", "sinclude "].iter().any(|word| line.starts_with(word))
+        };
+        rules::head(lines, self.name).is_none() && !lines.iter().any(is_said)
+    }
+
     fn is_above(&self, line: &str) -> bool {
         rules::is_phony(line, self.name) || self.is_assigned(line)
     }

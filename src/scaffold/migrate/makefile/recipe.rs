@@ -7,6 +7,8 @@ const TARGETS: [&str; 5] = ["install", "uninstall", "deploy", "undeploy", "bundl
 const DIRECTORIES: [&str; 3] = ["config/crd", "config/default", "config/manifests"];
 const SET_IMAGE: &str = "cd config/manager && $(KUSTOMIZE) edit set image controller=$(IMG)";
 
+const NOT_ONE_IMAGE: &str = "is left as it is: it sets the operator's image, and which of those in config/manager/manager.yaml that is cannot be told";
+
 /// What was done.
 #[derive(Debug, Default)]
 pub struct Changed {
@@ -28,7 +30,7 @@ pub fn with_kubectl(lines: &mut Lines, has_one_image: bool) -> Changed {
         }
         let puts_image = before.iter().any(|line| plain(line) == SET_IMAGE);
         if puts_image && !has_one_image {
-            changed.left.push((target, "sets an image, and config/manager has not just one".to_owned()));
+            changed.left.push((target, NOT_ONE_IMAGE.to_owned()));
             continue;
         }
         match before.iter().map(|line| translated(line, puts_image)).collect::<Result<Vec<String>, String>>() {
@@ -38,7 +40,9 @@ pub fn with_kubectl(lines: &mut Lines, has_one_image: bool) -> Changed {
                 changed.count += 1;
                 changed.puts_image |= puts_image;
             }
-            Err(line) => changed.left.push((target, format!("was changed by somebody (`{line}`)"))),
+            Err(line) => {
+                changed.left.push((target, format!("was changed by somebody (`{line}`), and is left as it is")))
+            }
         }
     }
     changed

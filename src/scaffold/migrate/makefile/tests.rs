@@ -119,9 +119,32 @@ fn a_download_from_elsewhere_is_somebodys_own() {
 }
 
 #[test]
+fn a_run_without_a_download_starts_chartwright_too() {
+    let own = "all: docker-build\n\nrun: helm-operator\n\t$(HELM_OPERATOR) run";
+    let Edited { text, why, notes } = edited(own);
+    assert_eq!((recipe(&text, "run"), notes.len()), (vec!["$(CHARTWRIGHT) run".to_owned()], 0), "{text}");
+    assert!(text.starts_with("all: ") && has_moved(&text) && recipe(&text, "helm-operator").len() == 1, "{text}");
+    assert_eq!(why, ["`make run` starts chartwright"]);
+    assert_eq!(edited(&text), Edited { text, ..Edited::default() });
+}
+
+#[test]
+fn a_run_of_a_helm_operator_from_elsewhere_is_left_and_named() {
+    for elsewhere in ["HELM_OPERATOR ?= tools/helm-operator\n", "include tools.mk\n"] {
+        let own = format!("{elsewhere}run:\n\t$(HELM_OPERATOR) run\n");
+        let Edited { text, notes, .. } = edited(&own);
+        assert_eq!((text, notes.len()), (own, 1));
+        assert!(notes[0].contains("run starts `$(HELM_OPERATOR) run`") && notes[0].contains("`chartwright run`"));
+    }
+}
+
+#[test]
 fn an_image_is_set_only_where_there_is_one() {
     let Edited { text, notes, .. } = edit(NEW, false);
     assert_eq!(recipe(&text, "deploy"), recipe(NEW, "deploy"));
     assert_eq!(notes.len(), 3, "{notes:?}");
-    assert!(notes[0].starts_with("Makefile: deploy sets an image") && !text.contains("WITH_IMAGE"));
+    assert!(
+        notes[0].starts_with("Makefile: deploy is left as it is: it sets the operator's image")
+            && !text.contains("WITH_IMAGE")
+    );
 }
