@@ -28,6 +28,10 @@ pub enum ScaffoldError {
 
     #[error("there is no PROJECT file in {0}; make a project with `chartwright init`, or change to its directory")]
     NoProject(PathBuf),
+    #[error(
+        "there is no watches.yaml with an entry here; change to the project's directory, or name --chart, --group, --version and --kind"
+    )]
+    NothingWatched,
     #[error("this is no project of operator-sdk's helm plugin: {0}")]
     NotOfOperatorSdk(String),
     #[error("PROJECT is none of a helm project: {0}")]
