@@ -173,6 +173,15 @@ pub enum RenderError {
 }
 
 impl RenderError {
+    /// Whether values that somebody adds may be all that it takes.
+    pub fn may_lack_values(&self) -> bool {
+        match self {
+            RenderError::Schema(sentence) => schema::is_only_missing(sentence),
+            RenderError::Refused(_) => true,
+            _ => false,
+        }
+    }
+
     pub fn category(&self) -> Category {
         match self {
             RenderError::Schema(_) => Category::InvalidValues,

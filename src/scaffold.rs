@@ -21,6 +21,7 @@
 //! | [`generated`] | the files that follow from a chart |
 //! | [`values`] | what a chart says about its values |
 //! | [`crd`] | the kind's definition, typed by those values |
+//! | [`definitions`] | the definitions of a project, made anew from its charts |
 //! | [`sample`] | a custom resource to begin with |
 //! | [`yaml_text`] | YAML that Kubernetes reads as it was meant |
 //! | [`rbac`] | the rights that the operator needs for its charts |
@@ -35,6 +36,7 @@
 pub mod api;
 pub mod crd;
 pub mod create;
+pub mod definitions;
 pub mod delete;
 pub mod draft;
 pub mod entries;

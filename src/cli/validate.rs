@@ -188,9 +188,11 @@ fn reach(watch: &Watch, found: &Result<Rendered, Finding>) -> Allowance {
 fn finding(error: &RenderError, watch: &Watch) -> Finding {
     let others = if watch.values_from.is_empty() { "the spec" } else { "the spec or `valuesFrom`" };
     match error.category() {
-        Category::RenderFailed | Category::InvalidValues => Finding::Warning(format!(
-            "it does not render with its default values: {error}; fine if {others} must set them"
-        )),
+        Category::RenderFailed | Category::InvalidValues => {
+            let fine = format!("; fine if {others} must set them");
+            let fine = if error.may_lack_values() { fine.as_str() } else { "" };
+            Finding::Warning(format!("it does not render with its default values: {error}{fine}"))
+        }
         _ => Finding::Error(error.to_string()),
     }
 }

@@ -33,6 +33,9 @@ pub fn read(stderr: &str, chart: &str) -> Complaint {
     if let Some(violations) = schema::violations(&text, chart) {
         return Complaint::Schema(shortened(&violations));
     }
+    if let Some(broken) = schema::broken(&text, chart) {
+        return Complaint::Chart(shortened(&broken));
+    }
     if let Some(place_and_cause) = text.strip_prefix("parse error at (") {
         return Complaint::Chart(shortened(&place_and_cause.replacen("): ", ": ", 1)));
     }

@@ -4,6 +4,8 @@
 //! values always give the same message. Both of the styles that helm 3 had over time are read.
 
 const INTRODUCTION: &str = "values don't meet the specifications of the schema(s)";
+const BROKEN: &str = "is not valid against metaschema";
+const DO_NOT_FIT: &str = "the values do not fit the chart's schema: ";
 
 /// One violation and what it consists of, where an `anyOf` failed in several ways.
 struct Violation {
@@ -15,7 +17,7 @@ struct Violation {
 /// All violations in one sentence, or nothing where helm complains of something else, a broken schema included.
 pub fn violations(error: &str, chart: &str) -> Option<String> {
     let (_, list) = error.split_once(INTRODUCTION)?;
-    if list.contains("is not valid against metaschema") {
+    if list.contains(BROKEN) {
         return None;
     }
     let mut found: Vec<(bool, Violation)> = vec![];
@@ -32,7 +34,33 @@ pub fn violations(error: &str, chart: &str) -> Option<String> {
     found.sort_by(|(sub_a, a), (sub_b, b)| (sub_a, &a.path, &a.text).cmp(&(sub_b, &b.path, &b.text)));
     let mut words: Vec<String> = found.iter().map(|(_, violation)| violation.in_words("")).collect();
     words.dedup();
-    (!words.is_empty()).then(|| format!("the values do not fit the chart's schema: {}", words.join("; ")))
+    (!words.is_empty()).then(|| format!("{DO_NOT_FIT}{}", words.join("; ")))
+}
+
+/// Whether such a sentence tells of nothing but what is missing, so that whoever adds it is done.
+pub fn is_only_missing(sentence: &str) -> bool {
+    let is_missing = |part: &str| part.contains("missing propert") || part.ends_with(" is required");
+    sentence.strip_prefix(DO_NOT_FIT).is_some_and(|list| list.split("; ").all(is_missing))
+}
+
+/// What is wrong with a schema itself, in one line. helm shows the whole way there, and each alternative that was not meant.
+pub fn broken(error: &str, chart: &str) -> Option<String> {
+    let (before, list) = error.split_once(BROKEN)?;
+    let section = before.lines().rev().nth(1).map(|line| line.trim().trim_end_matches(':'));
+    let whose = section.filter(|name| *name != chart).map_or_else(String::new, |name| format!(" of {name}"));
+    let mut lines = list.lines().skip(1).peekable();
+    let mut leaves: Vec<Violation> = vec![];
+    let mut open = read(&mut lines, 0);
+    open.reverse();
+    while let Some(Violation { path, text, parts }) = open.pop() {
+        match parts.is_empty() {
+            true if leaves.iter().any(|leaf| leaf.path == path) => {}
+            true => leaves.push(Violation { path, text, parts }),
+            false => open.extend(parts.into_iter().rev()),
+        }
+    }
+    let words: Vec<String> = leaves.iter().map(|leaf| leaf.in_words("")).collect();
+    (!words.is_empty()).then(|| format!("values.schema.json{whose} is no JSON schema: {}", words.join("; ")))
 }
 
 /// The items at this depth or deeper, up to the first line that is none.
@@ -104,6 +132,27 @@ fn dotted(pointer: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broken_schema_is_one_line_with_the_places_to_look_at() {
+        let text = "values don't meet the specifications of the schema(s) in the following chart(s):\napp:\n\"file:///values.schema.json#\" is not valid against metaschema: jsonschema validation failed with 'https://json-schema.org/draft/2020-12/schema#'\n- at '': 'allOf' failed\n  - at '/properties/a': 'allOf' failed\n    - at '/properties/a/type': 'anyOf' failed\n      - at '/properties/a/type': value must be one of 'array', 'string'\n      - at '/properties/a/type': got string, want array\n  - at '/type': 'anyOf' failed\n    - at '/type': value must be one of 'array', 'string'\n    - at '/type': got string, want array\n";
+        let said = "is no JSON schema: properties.a.type: value must be one of 'array', 'string'; type: value must be one of 'array', 'string'";
+        assert_eq!(broken(text, "app").unwrap(), format!("values.schema.json {said}"));
+        assert_eq!(broken(text, "other").unwrap(), format!("values.schema.json of app {said}"));
+        assert_eq!(broken("something else", "app"), None);
+    }
+
+    #[test]
+    fn what_is_only_missing_is_told_from_what_is_wrong() {
+        let is_missing = |list: &str| {
+            let text = format!("{INTRODUCTION} in the following chart(s):\napp:\n{list}");
+            is_only_missing(&violations(&text, "app").unwrap())
+        };
+        assert!(is_missing("- at '': missing property 'a'\n- at '/b': missing properties 'c', 'd'\n"));
+        assert!(is_missing("- (root): a is required\n"));
+        assert!(!is_missing("- at '': missing property 'a'\n- at '': additional properties 'queue' not allowed\n"));
+        assert!(!is_only_missing("missing property"));
+    }
 
     #[test]
     fn every_violation_is_named_by_its_path_and_once() {

@@ -44,9 +44,11 @@ mod types;
 mod versions;
 mod wording;
 
-pub use versions::{add_version, remove_version, version_names};
+pub use versions::{add_version, remove_version, renewed, version_names};
 
 const HEADER: &str = include_str!("crd/header.txt");
+/// What the header of every definition of ours says.
+pub const MADE: &str = "Made by `chartwright generate crd`";
 const STATUS: &str = include_str!("crd/status.yaml");
 /// What `kubectl apply` keeps in an annotation, unless it applies server-side.
 const MOST_FOR_AN_ANNOTATION: usize = 262_144;

@@ -9,7 +9,7 @@ use crate::render::RenderError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScaffoldError {
-    #[error("{0}")]
+    #[error(transparent)]
     Api(#[from] ApiError),
     #[error(
         "{0:?} is no name for a project: it is made of small letters, digits and `-`, {1} at most; name another with --project-name"
@@ -28,6 +28,10 @@ pub enum ScaffoldError {
 
     #[error("there is no PROJECT file in {0}; make a project with `chartwright init`, or change to its directory")]
     NoProject(PathBuf),
+    #[error(
+        "there is no watches.yaml with an entry here; change to the project's directory, or name --chart, --group, --version and --kind"
+    )]
+    NothingWatched,
     #[error("this is no project of operator-sdk's helm plugin: {0}")]
     NotOfOperatorSdk(String),
     #[error("PROJECT is none of a helm project: {0}")]
@@ -90,7 +94,8 @@ pub enum ScaffoldError {
     Dependencies { chart: String, said: String },
     #[error("cannot write a temporary file: {0}")]
     Temporary(std::io::Error),
-    #[error("{0}")]
+    // Not as text: whoever prints the cause too would say it twice.
+    #[error(transparent)]
     Chart(#[from] ChartError),
     #[error("{0}")]
     Helm(RenderError),
@@ -127,4 +132,15 @@ fn changed(files: &[PathBuf]) -> String {
         "{}{more} {exist} from what would be written; move {them} away, or replace {them} with --force",
         names.join(", ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_of_a_chart_is_said_once() {
+        let error = ChartError::Schema { file: "a.json".into(), reason: "no".into() };
+        assert_eq!(format!("{:#}", anyhow::Error::from(ScaffoldError::from(error))), "a.json is not JSON: no");
+    }
 }

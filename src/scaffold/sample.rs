@@ -3,25 +3,51 @@
 //! The text of values.yaml is moved to the right, below `spec:`. It must mean the same there; where it would not, the values are written
 //! anew, without comments.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::api::Api;
+use super::values::ChartValues;
 use super::yaml_text::text;
 use crate::yaml;
 
+mod required;
+
+use required::Required;
+
 /// The text of a custom resource of this name whose spec is these values.
 pub fn sample(api: &Api, name: &str, values_yaml: &str) -> String {
+    with_required(api, name, values_yaml, &[])
+}
+
+/// The same of a chart, with what its definition requires and its values do not have: as a value where one can be made up, as a comment
+/// where not.
+pub fn of_chart(api: &Api, name: &str, chart: &ChartValues) -> String {
+    with_required(api, name, &chart.text, &required::required(api, chart))
+}
+
+fn with_required(api: &Api, name: &str, values_yaml: &str, required: &[Required]) -> String {
     let head = format!("apiVersion: {}\nkind: {}\nmetadata:\n  name: {name}\n", api.api_version(), api.kind);
     let values = yaml::parse(values_yaml).unwrap_or_default();
-    let moved = format!("{head}{}", indented(values_yaml, &values));
-    let is_same =
-        |value: &Value| value["spec"] == values || (values.is_null() && value["spec"] == serde_json::json!({}));
+    let mut wanted = if values.is_null() { Value::Object(Map::new()) } else { values.clone() };
+    if let Value::Object(wanted) = &mut wanted {
+        wanted.extend(required.iter().filter_map(|one| Some((one.path.clone(), one.value.clone()?))));
+    }
+    let is_empty = wanted.as_object().is_some_and(Map::is_empty);
+    let spec = if is_empty { "spec: {}\n" } else { "spec:\n" };
+    let lines: String = required.iter().map(Required::line).collect();
+    let moved = format!("{head}{spec}{lines}{}", indented(values_yaml, &values));
     match yaml::parse(&moved) {
-        Ok(resource) if is_same(&resource) => moved,
-        _ => format!("{head}{}", written_anew(&values)),
+        Ok(resource) if resource["spec"] == wanted => moved,
+        _ => {
+            let comments: String = required.iter().map(Required::comment).collect();
+            let anew = written_anew(&wanted);
+            let (first, rest) = anew.split_once('\n').unwrap_or((&anew, ""));
+            format!("{head}{first}\n{comments}{rest}")
+        }
     }
 }
 
+/// The lines below `spec`.
 fn indented(text: &str, values: &Value) -> String {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let mut is_begun = false;
@@ -41,11 +67,9 @@ fn indented(text: &str, values: &Value) -> String {
         lines.remove(0);
     }
     let is_empty = values.is_null() || values.as_object().is_some_and(serde_json::Map::is_empty);
-    let spec = if is_empty { "spec: {}\n" } else { "spec:\n" };
     let only_comments =
         lines.iter().filter(|line| !is_empty || line.trim().is_empty() || line.trim_start().starts_with('#'));
-    let body: String = only_comments.map(|line| format!("{line}\n")).collect();
-    format!("{spec}{body}")
+    only_comments.map(|line| format!("{line}\n")).collect()
 }
 
 fn written_anew(values: &Value) -> String {
@@ -119,6 +143,42 @@ mod tests {
         let (text, spec) = of("# Nothing yet.\n\n# replicas: 1\n");
         assert_eq!(spec, json!({}));
         assert!(text.ends_with("spec: {}\n  # Nothing yet.\n\n  # replicas: 1\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_required_and_has_no_default_is_there_to_be_filled_in() {
+        let api = Api::new("charts.example.com", "v1", "App", true).unwrap();
+        let schema = json!({
+            "required": ["adminEmail", "plan", "token", "colour"],
+            "properties": {
+                "adminEmail": {"type": "string", "description": "Who gets mail."},
+                "plan": {"enum": ["small", "large"]},
+                "token": {"type": "string", "minLength": 8},
+                "db": {"type": "object", "required": ["password"], "properties": {"password": {"type": "string"}}},
+                "cache": {"type": "object", "required": ["size"]},
+            },
+        });
+        let of = |values: &str| {
+            let chart = ChartValues::from_text("app", values, Some(schema.clone())).unwrap();
+            of_chart(&api, "app-sample", &chart)
+        };
+        let text = of("# Ours.\ncolour: red\ndb: {host: a}\n");
+        let lines = [
+            "  adminEmail: \"\"  # required: Who gets mail.\n",
+            "  # plan: required; One of small, large.\n",
+            "  # token: required\n",
+        ];
+        for line in lines.into_iter().chain(["  # db.password: required\n", "  # Ours.\n  colour: red\n"]) {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(!text.contains("size") && !text.contains("colour: required"), "{text}");
+        let spec = json!({"adminEmail": "", "colour": "red", "db": {"host": "a"}});
+        assert_eq!(yaml::parse(&text).unwrap()["spec"], spec);
+        // Nothing can stand above a map in braces.
+        let text = of("{colour: red, db: {host: a}}\n");
+        assert_eq!(yaml::parse(&text).unwrap()["spec"], spec);
+        assert!(text.contains("spec:\n  # adminEmail: required; Who gets mail.\n"), "{text}");
+        assert_eq!(yaml::parse(&of("")).unwrap()["spec"], json!({"adminEmail": ""}));
     }
 
     fn values() -> impl Strategy<Value = Value> {

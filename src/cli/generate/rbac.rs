@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use super::{File, renew};
 use crate::cli::Project;
-use crate::cli::output::{Colour, print, tell};
-use crate::cli::scaffolding::{sorted, written};
-use crate::preview::unified::{coloured, of_texts};
+use crate::cli::output::{print, tell};
+use crate::cli::scaffolding::sorted;
 use crate::render::Helm;
 use crate::scaffold::draft::Draft;
 use crate::scaffold::rbac::{self, Options, Surveys};
@@ -70,31 +70,12 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut draft = Draft::of(project);
-    let mut different = vec![];
+    let mut files = vec![];
     for (path, text) in &generated.files {
-        let (name, shown) = (path.display().to_string(), project.join(path).display().to_string());
+        let name = path.display().to_string();
         let before = draft.read(&name).map_err(sorted)?.unwrap_or_default();
-        if before == *text {
-            tell(&format!("{shown} is as it should be"));
-            continue;
-        }
-        let difference = difference(&name, &before, text);
-        print(&if Colour::Auto.is_on() { coloured(&difference) } else { difference })?;
-        draft.edit(&name, text.clone());
-        different.push(shown);
+        files.push(File { name, before, after: text.clone() });
     }
-    if args.check && !different.is_empty() {
-        tell(
-            "the rights in the project are not those that its charts need: run `chartwright generate rbac` with the same flags",
-        );
-        return Ok(ExitCode::FAILURE);
-    }
-    written(&draft, false)?;
-    different.iter().for_each(|file| tell(&format!("{file} is written")));
-    Ok(ExitCode::SUCCESS)
-}
-
-fn difference(path: &str, before: &str, after: &str) -> String {
-    let from = if before.is_empty() { "/dev/null".to_owned() } else { format!("a/{path}") };
-    of_texts((&from, before), (&format!("b/{path}"), after))
+    let stale = "the rights in the project are not those that its charts need: run `chartwright generate rbac` with the same flags";
+    renew(&mut draft, files, args.check.then_some(stale))
 }

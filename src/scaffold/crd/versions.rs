@@ -6,6 +6,7 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`kept`] | where a version has to stay open, so that another's fields are not lost |
+//! | [`renewed`] | all versions of a definition, made anew from a newer chart |
 
 use serde_yaml::{Mapping, Value as Yaml};
 
@@ -14,6 +15,9 @@ use crate::scaffold::api::Api;
 use crate::scaffold::values::ChartValues;
 
 mod kept;
+mod renewed;
+
+pub use renewed::renewed;
 
 /// Adds a version to a definition, or makes anew the one that is there. Comments above the definition stay; those inside do not.
 ///

@@ -187,9 +187,10 @@ fn is_commented_out(line: &str) -> bool {
     is_key && !PROSE.contains(&key)
 }
 
-/// Lines of an example are indented, or items of a list.
+/// Lines of an example are indented, or items of a list. Prose may have one blank more than is usual; a value does not.
 fn is_example(line: &str) -> bool {
-    line.starts_with("  ") || line.starts_with('\t') || line.starts_with("- ")
+    let is_value = || line.strip_prefix(' ').is_some_and(is_commented_out);
+    line.starts_with("  ") || line.starts_with('\t') || line.starts_with("- ") || is_value()
 }
 
 /// `-----`.
@@ -287,6 +288,14 @@ mod tests {
         assert_eq!(at(&root, "hosts").description, "Hosts. Note: none is all.");
         assert_eq!(at(&root, "resources").description, "ref: https://example.com/a");
         assert_eq!(at(&root, "x").description, "Title");
+        let root = fields(
+            "labels: {}\n#  team: x\nmonitor:\n  on: true\n  # Not of the next.\nport: 1\n#  Note: this is prose.\nhost: a\n# Such as:\n#  team: x\nmore: {}\nnone: {}\n  # team: x\n  # Or so.\nlast: 1\n",
+        );
+        for (path, description) in
+            [("monitor", ""), ("port", ""), ("host", "Note: this is prose."), ("more", "Such as:"), ("last", "")]
+        {
+            assert_eq!(at(&root, path).description, description, "{path}");
+        }
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(super) fn scan(text: &str) -> Scanned {
 #[derive(Default)]
 struct Scan {
     found: Scanned,
-    above: Vec<String>,
+    /// With the columns of their `#`.
+    above: Vec<(usize, String)>,
     /// The columns and names of the maps that we are in.
     stack: Vec<(usize, String)>,
     /// Deeper lines belong to a block scalar.
@@ -55,7 +56,7 @@ impl Scan {
             let comment = comment.trim_start_matches('#');
             let comment = comment.strip_prefix(' ').unwrap_or(comment).trim_end().to_owned();
             self.found.comments.push(comment.clone());
-            self.above.push(comment);
+            self.above.push((column, comment));
             return;
         }
         let above = std::mem::take(&mut self.above);
@@ -77,7 +78,10 @@ impl Scan {
         }
     }
 
-    fn key(&mut self, column: usize, key: String, rest: &str, above: Vec<String>) {
+    fn key(&mut self, column: usize, key: String, rest: &str, mut above: Vec<(usize, String)>) {
+        // What stands deeper than the key belongs to the value before it.
+        let start = above.iter().rposition(|(deeper, _)| *deeper > column).map_or(0, |at| at + 1);
+        let above = above.drain(start..).map(|(_, comment)| comment).collect();
         while self.stack.last().is_some_and(|(other, _)| *other >= column) {
             self.stack.pop();
         }
