@@ -3,10 +3,10 @@
 //! A kind that is there in another version gets one more. Both are served, one is stored, and one watch is enough: the API server
 //! shows every object in every version.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::api::{self, Api};
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::entries;
 use super::error::ScaffoldError;
 use super::generated::{self, Options};
@@ -142,11 +142,14 @@ async fn add_kind(
             false => ScaffoldError::KindTaken { kind: taken.api.kind.clone(), group: taken.api.group.clone() },
         });
     }
+    if let Some(taken) = resources.iter().find(|resource| resource.api.definition() == api.definition()) {
+        return Err(ScaffoldError::PluralTaken { plural: api.plural, kind: taken.api.kind.clone() });
+    }
     tell(&format!("rendering {} {}", chart.name, chart.version));
     let mut notes: Vec<String> = render(&chart, fetching.helm).await?.into_iter().collect();
 
     let place = format!("{}/{}", layout::CHARTS, chart.name);
-    put_chart(draft, &place, files, wanted.is_forced)?;
+    let is_made = put_chart(draft, &place, files, &source, wanted.is_forced)?;
     let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
     let missing = ScaffoldError::NoMarker { file: layout::WATCHES.into(), marker: "+kubebuilder:scaffold:watch" };
     draft.edit(layout::WATCHES, entries::add(&watches, &api, &place).ok_or(missing)?);
@@ -166,7 +169,10 @@ async fn add_kind(
 
     project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
     let (name, version, digest) = (chart.name.clone(), chart.version.clone(), chart.digest.clone());
-    project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
+    // A chart that was there has no origin, or keeps the one that it has: it does not go with this API because of this command.
+    if is_made {
+        project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
+    }
     draft.edit(layout::PROJECT, project.text()?);
     tell("finding out which rights it needs");
     notes.extend(renew_role(draft, project.name(), fetching.helm).await?);
@@ -233,17 +239,31 @@ fn named(wanted: &NewApi, project: &Project, chart: &Chart) -> Result<Api, Scaff
     Ok(api)
 }
 
-/// The files of a chart. One that is there with other files in it is somebody's own.
+/// The files of a chart. One that is there with other files in it is somebody's own. Returns whether it is made now: one that is there
+/// as it shall be, or that was named where it is, was made by somebody else.
 fn put_chart(
     draft: &mut Draft,
     place: &str,
-    files: Vec<(std::path::PathBuf, Vec<u8>)>,
+    files: Vec<(PathBuf, Vec<u8>)>,
+    source: &Wanted,
     is_forced: bool,
-) -> Result<(), ScaffoldError> {
+) -> Result<bool, ScaffoldError> {
     let dir = draft.root().join(place);
-    let present = if dir.join("Chart.yaml").is_file() { crate::chart::files::list(&dir)? } else { vec![] };
+    let is_there = dir.join("Chart.yaml").is_file();
+    let present = if is_there { crate::chart::files::list(&dir)? } else { vec![] };
     let is_wanted = |path: &Path| files.iter().any(|(wanted, _)| wanted == path);
     let others: Vec<_> = present.into_iter().map(|found| found.path).filter(|path| !is_wanted(path)).collect();
+    let is_as_on_disk =
+        |(path, content): &(PathBuf, Vec<u8>)| std::fs::read(dir.join(path)).is_ok_and(|it| it == *content);
+    let is_same = is_there && others.is_empty() && files.iter().all(is_as_on_disk);
+    let is_named_here = is_there && source.is_at(draft.root(), Path::new(place));
+    let watches = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
+    let user =
+        watches.into_iter().find(|entry| draft::inside(Path::new(&entry.chart)).as_deref() == Some(Path::new(place)));
+    // Not even by force: its definition and its sample would not fit it any more.
+    if let Some(user) = user.filter(|_| is_there && !is_same && !is_named_here) {
+        return Err(ScaffoldError::ChartTaken { place: place.into(), kind: user.kind });
+    }
     if !others.is_empty() && !is_forced {
         return Err(ScaffoldError::Changed(others.iter().map(|path| Path::new(place).join(path)).collect()));
     }
@@ -253,7 +273,7 @@ fn put_chart(
     for (path, content) in files {
         draft.make(Path::new(place).join(path), content);
     }
-    Ok(())
+    Ok(!is_same && !is_named_here)
 }
 
 /// Returns its path.

@@ -1,7 +1,7 @@
 //! One API less: what [`super::create`] made, as far as nothing else needs it.
 //!
 //! The definition, the sample and the roles of a kind are the API and go with it. A chart goes if no other kind uses it and if it is as
-//! it was when it was fetched; otherwise somebody's work is in it.
+//! it was when it was fetched; otherwise somebody's work is in it. One that `create api` found where it is stays in any case.
 
 use std::path::Path;
 
@@ -13,6 +13,7 @@ use super::error::ScaffoldError;
 use super::generated;
 use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::project::{Project, Resource};
+use super::source;
 use crate::chart::{Chart, ChartError, files};
 use crate::render::Helm;
 
@@ -122,9 +123,15 @@ fn remove_chart(draft: &mut Draft, project: &mut Project, name: &str) -> Result<
     }
     let dir = draft.root().join(&place);
     let left = |why: &str| Ok(vec![format!("{} {why}, and is left; remove it by hand", place.display())]);
-    // `create api` puts a chart into the directory of its name, and only such a one has an origin.
+    // `create api` puts a chart into the directory of its name, and only such a one has an origin. Earlier releases wrote one also for a
+    // chart that was there.
+    let origin = project.origin(name).filter(|origin| !source::is_at(&origin.source, draft.root(), &place));
     match Chart::load(&dir) {
-        Ok(chart) if project.origin(name).is_some_and(|origin| origin.digest == chart.digest) => {
+        Ok(_) if origin.is_none() => {
+            project.forget_origin(name);
+            left("was not made by `create api`")
+        }
+        Ok(chart) if origin.is_some_and(|origin| origin.digest == chart.digest) => {
             for found in files::list(&dir)? {
                 draft.remove(place.join(found.path));
             }

@@ -160,7 +160,7 @@ impl Draft {
 }
 
 /// A path without `.`, unless it leads out of the directory that it is relative to.
-fn inside(path: &Path) -> Option<PathBuf> {
+pub fn inside(path: &Path) -> Option<PathBuf> {
     let parts = path.components().filter(|part| *part != Component::CurDir);
     parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }

@@ -41,6 +41,14 @@ pub enum ScaffoldError {
     #[error("the kind {kind} is in this project already, in the group {group}; give this one another name with --kind")]
     KindTaken { kind: String, group: String },
     #[error(
+        "the plural {plural:?} is that of {kind}, which is in this project already; give this kind another with --plural"
+    )]
+    PluralTaken { plural: String, kind: String },
+    #[error(
+        "{place} is the chart of {kind}, and differs from this one of the same name; rename this one in its Chart.yaml, or delete the API {kind} before"
+    )]
+    ChartTaken { place: PathBuf, kind: String },
+    #[error(
         "all versions of {0} are made by the chart that it has; leave --helm-chart out, and name the kind with --kind"
     )]
     ChartOfVersion(String),
