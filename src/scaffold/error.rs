@@ -60,8 +60,8 @@ pub enum ScaffoldError {
     NotWatched { kind: String, group: String },
     #[error("the entry for {0} in watches.yaml cannot be told from the rest; edit it by hand")]
     Entry(String),
-    #[error("{file} has no line `# {marker}`, where a line is to be put in; add it where the line belongs")]
-    NoMarker { file: PathBuf, marker: &'static str },
+    #[error("{file} has no line `# {marker}`, where a line is to be put in; add it at the end {place}")]
+    NoMarker { file: PathBuf, marker: &'static str, place: &'static str },
     #[error("{file} cannot be changed: {reason}")]
     Generated { file: PathBuf, reason: String },
 

@@ -54,7 +54,8 @@ fn init_again_mends_and_keeps_what_was_changed() {
     let site = Site::initialised();
     site.chartwright(&["create", "api", "--kind", "Shop"]).good();
     let before = site.tree();
-    site.chartwright(&["init"]).good();
+    let said = site.chartwright(&["init"]).good();
+    assert!(said.contains("make install run") && !said.contains("create api"), "{said}");
     site.is_as(&before);
     std::fs::remove_file(site.root().join("config/rbac/role.yaml")).unwrap();
     site.chartwright(&["init"]).good();
@@ -125,6 +126,45 @@ fn a_chart_that_is_its_own_source_stays() {
     site.file("PROJECT", &site.read("PROJECT").replace("source: starter", "source: helm-charts/shop"));
     site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
     assert!(site.root().join("helm-charts/shop/Chart.yaml").is_file());
+}
+
+#[test]
+fn a_definition_that_somebody_changed_stays_unless_forced() {
+    let site = Site::initialised();
+    let path = format!("config/crd/bases/charts.{}_shops.yaml", site.domain());
+    let empty = site.tree();
+    for force in [true, false] {
+        site.chartwright(&["create", "api", "--kind", "Shop", "--strict-types"]).good();
+        let changed = site.read(&path).replace("    - chartwright\n", "    - chartwright\n    - all\n");
+        assert_ne!(changed, site.read(&path));
+        site.file(&path, &changed);
+        let arguments = ["delete", "api", "--kind", "Shop", "--force"];
+        let said = site.chartwright(&arguments[..if force { 5 } else { 4 }]).good();
+        assert_eq!(said.contains(&format!("note: {path} is not what its chart gives")), !force, "{said}");
+        if force {
+            site.is_as(&empty);
+        } else {
+            assert_eq!(site.read(&path), changed);
+            assert!(!site.root().join("config/crd/kustomization.yaml").exists());
+        }
+    }
+}
+
+/// Of one that is there they were told when it came.
+#[test]
+fn only_the_chart_at_hand_is_told_about_and_each_thing_once() {
+    let site = Site::initialised();
+    let chart = site.chart("wanting", "");
+    std::fs::write(chart.join("templates/more.yaml"), "{{ required \"say how\" .Values.how }}\n").unwrap();
+    let said = site.chartwright(&["create", "api", "--helm-chart", chart.to_str().unwrap()]).good();
+    assert!(said.contains("does not render with its default values"), "{said}");
+    assert!(!said.contains("its rights are read"), "{said}");
+    let said = site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    assert!(!said.contains("wanting"), "{said}");
+    let said = site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    assert!(!said.contains("wanting"), "{said}");
+    let said = site.chartwright(&["create", "api", "--kind", "Wanting", "--version", "v1"]).good();
+    assert!(said.contains("note: the chart wanting does not render with its default values"), "{said}");
 }
 
 /// It tells on stderr what it did.
