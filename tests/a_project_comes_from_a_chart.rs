@@ -162,6 +162,24 @@ fn the_image_of_the_command_line_takes_the_place_of_any_other() {
     assert!(refused.code != 0 && refused.err.contains("no container is called manager"), "{refused:?}");
 }
 
+#[test]
+fn make_says_that_there_is_no_api_yet() {
+    let site = Site::initialised();
+    let before = site.tree();
+    for target in ["install", "uninstall", "deploy", "undeploy", "build-installer"] {
+        let refused = site.make(&[target]);
+        let words = "error: there is no API yet: chartwright create api --kind NAME\nmake: ";
+        assert!(refused.code != 0 && refused.err.starts_with(words), "{target}: {refused:?}");
+        site.is_as(&before);
+    }
+    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    site.file("dist/install.yaml", "earlier\n");
+    site.file("config/default/kustomization.yaml", "resources: [absent]\n");
+    let before = site.tree();
+    assert_ne!(site.make(&["build-installer"]).code, 0);
+    site.is_as(&before);
+}
+
 /// What needs docker, kind or opm is only looked at.
 #[test]
 fn the_makefile_has_operator_sdks_targets_and_ours() {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::create::api::{Flags, Making, told};
+use super::create::api::{Flags, Making, NEXT, told};
 use super::output::print;
 use super::scaffolding::{here, remarks, sorted, written};
 use crate::scaffold::create::renew_role;
@@ -55,11 +55,12 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let project = crate::scaffold::create::project(&draft).map_err(sorted)?;
+    let has_apis = !project.resources()?.is_empty();
     let mut notes = vec![];
     // The one file that cannot be made again without helm.
     if draft.read(layout::ROLE).map_err(sorted)?.is_none() {
         let helm = args.making.helm().await?;
-        notes = renew_role(&mut draft, project.name(), &helm).await.map_err(sorted)?;
+        notes = renew_role(&mut draft, project.name(), None, &helm).await.map_err(sorted)?;
     }
     let plan = written(&draft, force)?;
     let what = match (is_there, plan.steps.len()) {
@@ -70,6 +71,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut text = format!("project {}, domain {}: {what}\n", project.name(), project.domain());
     text += &match &created {
         Some(created) => remarks(&notes, &Plan::default()) + &told(created, &plan),
+        None if has_apis => remarks(&notes, &plan) + NEXT,
         None => remarks(&notes, &plan) + "next:\n  chartwright create api --kind Nginx\n",
     };
     print(&text)?;

@@ -3,10 +3,10 @@
 //! A kind that is there in another version gets one more. Both are served, one is stored, and one watch is enough: the API server
 //! shows every object in every version.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::api::{self, Api};
-use super::draft::Draft;
+use super::draft::{self, Draft};
 use super::entries;
 use super::error::ScaffoldError;
 use super::generated::{self, Options};
@@ -14,6 +14,7 @@ use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::naming;
 use super::project::{Origin, Project, Resource};
 use super::rbac::Surveys;
+use super::rbac::renders::NOT_RENDERED;
 use super::sample;
 use super::source::fetching::Fetching;
 use super::source::{self, Ready, Source, Wanted};
@@ -114,7 +115,7 @@ pub async fn create(
         let same = |resource: &&Resource| resource.api.group == group && resource.api.kind == *kind;
         let versions: Vec<&Resource> = resources.iter().filter(same).collect();
         if let Some(present) = versions.first() {
-            return add_version(draft, wanted, project.clone(), present, &versions);
+            return add_version(draft, wanted, project.clone(), present, &versions, fetching.helm).await;
         }
     }
     add_kind(draft, wanted, project, &resources, fetching, tell).await
@@ -142,20 +143,23 @@ async fn add_kind(
             false => ScaffoldError::KindTaken { kind: taken.api.kind.clone(), group: taken.api.group.clone() },
         });
     }
+    if let Some(taken) = resources.iter().find(|resource| resource.api.definition() == api.definition()) {
+        return Err(ScaffoldError::PluralTaken { plural: api.plural, kind: taken.api.kind.clone() });
+    }
     tell(&format!("rendering {} {}", chart.name, chart.version));
     let mut notes: Vec<String> = render(&chart, fetching.helm).await?.into_iter().collect();
 
     let place = format!("{}/{}", layout::CHARTS, chart.name);
-    put_chart(draft, &place, files, wanted.is_forced)?;
+    let is_made = put_chart(draft, &place, files, &source, wanted.is_forced)?;
     let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
-    let missing = ScaffoldError::NoMarker { file: layout::WATCHES.into(), marker: "+kubebuilder:scaffold:watch" };
+    let marker = "+kubebuilder:scaffold:watch";
+    let missing = ScaffoldError::NoMarker { file: layout::WATCHES.into(), marker, place: "of the file" };
     draft.edit(layout::WATCHES, entries::add(&watches, &api, &place).ok_or(missing)?);
 
     let file = layout::definition(&api);
     let path = format!("config/crd/{file}");
     let definition = generated::definition(&api, &chart, wanted.options).map_err(wrong(&path))?;
     draft.make(path.as_str(), definition.text);
-    notes.extend(definition.notes);
     draft.enter(&DEFINITIONS, &file)?;
     let sample = put_sample(draft, &wanted.group, &api, &chart, &format!("{}-sample", api.singular))?;
     for (role, text) in generated::kind_roles(project.name(), &api) {
@@ -166,20 +170,28 @@ async fn add_kind(
 
     project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
     let (name, version, digest) = (chart.name.clone(), chart.version.clone(), chart.digest.clone());
-    project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
+    // A chart that was there has no origin, or keeps the one that it has: it does not go with this API because of this command.
+    if is_made {
+        project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
+    }
     draft.edit(layout::PROJECT, project.text()?);
     tell("finding out which rights it needs");
-    notes.extend(renew_role(draft, project.name(), fetching.helm).await?);
+    let of_role = renew_role(draft, project.name(), Some(&place), fetching.helm).await?;
+    // That it does not render is said once.
+    let is_said = !notes.is_empty();
+    notes.extend(definition.notes);
+    notes.extend(of_role.into_iter().filter(|note| !(is_said && note.contains(NOT_RENDERED))));
     Ok(Created { api, chart: (name, version), is_new_version: false, definition: path, sample, notes })
 }
 
 /// The chart, the watch and the roles stay as they are.
-fn add_version(
+async fn add_version(
     draft: &mut Draft,
     wanted: &NewApi,
     mut project: Project,
     present: &Resource,
     versions: &[&Resource],
+    helm: &Helm,
 ) -> Result<Created, ScaffoldError> {
     let api = Api { version: wanted.version.clone(), ..present.api.clone() };
     if versions.iter().any(|resource| resource.api.version == api.version) {
@@ -197,6 +209,8 @@ fn add_version(
         return Err(ScaffoldError::OtherPlural { kind: api.kind, present: api.plural, wanted: plural });
     }
     let (chart, values_from) = chart_of(draft, &present.api)?;
+    // Values that the watch gives may be what is missing.
+    let mut notes: Vec<String> = render(&chart, helm).await?.into_iter().filter(|_| !values_from).collect();
     let options = Options { values_from, ..wanted.options };
     let path = format!("config/crd/{}", layout::definition(&api));
     let definition = match draft.read(&path)? {
@@ -204,6 +218,7 @@ fn add_version(
         None => generated::definition(&api, &chart, options),
     };
     let definition = definition.map_err(wrong(&path))?;
+    notes.extend(definition.notes);
     draft.edit(&path, definition.text);
     draft.enter(&DEFINITIONS, &layout::definition(&api))?;
     // Under another name than the first version's: both may be applied together.
@@ -212,7 +227,7 @@ fn add_version(
     project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
     draft.edit(layout::PROJECT, project.text()?);
     let chart = (chart.name.clone(), chart.version.clone());
-    Ok(Created { api, chart, is_new_version: true, definition: path, sample, notes: definition.notes })
+    Ok(Created { api, chart, is_new_version: true, definition: path, sample, notes })
 }
 
 /// The API's names, now that the chart is known.
@@ -233,17 +248,31 @@ fn named(wanted: &NewApi, project: &Project, chart: &Chart) -> Result<Api, Scaff
     Ok(api)
 }
 
-/// The files of a chart. One that is there with other files in it is somebody's own.
+/// The files of a chart. One that is there with other files in it is somebody's own. Returns whether it is made now: one that is there
+/// as it shall be, or that was named where it is, was made by somebody else.
 fn put_chart(
     draft: &mut Draft,
     place: &str,
-    files: Vec<(std::path::PathBuf, Vec<u8>)>,
+    files: Vec<(PathBuf, Vec<u8>)>,
+    source: &Wanted,
     is_forced: bool,
-) -> Result<(), ScaffoldError> {
+) -> Result<bool, ScaffoldError> {
     let dir = draft.root().join(place);
-    let present = if dir.join("Chart.yaml").is_file() { crate::chart::files::list(&dir)? } else { vec![] };
+    let is_there = dir.join("Chart.yaml").is_file();
+    let present = if is_there { crate::chart::files::list(&dir)? } else { vec![] };
     let is_wanted = |path: &Path| files.iter().any(|(wanted, _)| wanted == path);
     let others: Vec<_> = present.into_iter().map(|found| found.path).filter(|path| !is_wanted(path)).collect();
+    let is_as_on_disk =
+        |(path, content): &(PathBuf, Vec<u8>)| std::fs::read(dir.join(path)).is_ok_and(|it| it == *content);
+    let is_same = is_there && others.is_empty() && files.iter().all(is_as_on_disk);
+    let is_named_here = is_there && source.is_at(draft.root(), Path::new(place));
+    let watches = entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default());
+    let user =
+        watches.into_iter().find(|entry| draft::inside(Path::new(&entry.chart)).as_deref() == Some(Path::new(place)));
+    // Not even by force: its definition and its sample would not fit it any more.
+    if let Some(user) = user.filter(|_| is_there && !is_same && !is_named_here) {
+        return Err(ScaffoldError::ChartTaken { place: place.into(), kind: user.kind });
+    }
     if !others.is_empty() && !is_forced {
         return Err(ScaffoldError::Changed(others.iter().map(|path| Path::new(place).join(path)).collect()));
     }
@@ -253,7 +282,7 @@ fn put_chart(
     for (path, content) in files {
         draft.make(Path::new(place).join(path), content);
     }
-    Ok(())
+    Ok(!is_same && !is_named_here)
 }
 
 /// Returns its path.
@@ -266,8 +295,14 @@ fn put_sample(draft: &mut Draft, group: &str, api: &Api, chart: &Chart, name: &s
     Ok(path)
 }
 
-/// config/rbac/role.yaml follows from all APIs. Returns what a person should know.
-pub async fn renew_role(draft: &mut Draft, project: &str, helm: &Helm) -> Result<Vec<String>, ScaffoldError> {
+/// config/rbac/role.yaml follows from all APIs. Returns what a person should know: of the chart at a place, and what is new.
+pub async fn renew_role(
+    draft: &mut Draft,
+    project: &str,
+    place: Option<&str>,
+    helm: &Helm,
+) -> Result<Vec<String>, ScaffoldError> {
+    let is_absent = draft.read(layout::ROLE)?.is_none();
     let mut surveys = Surveys::default();
     let earlier = generated::role_of_charts(draft.root(), project, helm, &mut surveys).await;
     let stage = draft.staged()?;
@@ -276,9 +311,11 @@ pub async fn renew_role(draft: &mut Draft, project: &str, helm: &Helm) -> Result
         (Ok(earlier), role) => {
             let role = role.map_err(wrong(layout::ROLE))?;
             draft.renew(layout::ROLE, earlier.text, role.text);
-            Ok(role.notes)
+            let is_of_place = |note: &str| place.is_some_and(|place| note.starts_with(&format!("{place}/")));
+            let is_news = |note: &String| is_absent || is_of_place(note) || !earlier.notes.contains(note);
+            Ok(role.notes.into_iter().filter(is_news).collect())
         }
-        (Err(_), Ok(role)) if draft.read(layout::ROLE)?.is_none() => {
+        (Err(_), Ok(role)) if is_absent => {
             draft.edit(layout::ROLE, role.text);
             Ok(role.notes)
         }
@@ -319,7 +356,7 @@ async fn render(chart: &Chart, helm: &Helm) -> Result<Option<String>, ScaffoldEr
         },
         Err(RenderError::Refused(reason)) if reason.contains(complaint::NOT_YAML) => Err(refused(reason)),
         Err(RenderError::Refused(reason) | RenderError::Schema(reason)) => Ok(Some(format!(
-            "the chart {} does not render with its default values: {reason}; fine if the spec must set them: put them into the sample",
+            "the chart {} does not render with its default values: {reason}; fine if the spec must set them: put them into the sample, then run `chartwright generate rbac`",
             chart.name
         ))),
         Err(RenderError::Chart(reason)) => Err(refused(reason)),

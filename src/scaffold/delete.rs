@@ -1,7 +1,7 @@
 //! One API less: what [`super::create`] made, as far as nothing else needs it.
 //!
-//! The definition, the sample and the roles of a kind are the API and go with it. A chart goes if no other kind uses it and if it is as
-//! it was when it was fetched; otherwise somebody's work is in it.
+//! The definition, the sample and the roles of a kind are the API and go with it; a definition that somebody has changed is left. A chart goes if no other kind uses it and if it is as
+//! it was when it was fetched; otherwise somebody's work is in it. One that `create api` found where it is stays in any case.
 
 use std::path::Path;
 
@@ -10,9 +10,10 @@ use super::create::{is_same_kind, project, renew_role, resources};
 use super::draft::Draft;
 use super::entries;
 use super::error::ScaffoldError;
-use super::generated;
+use super::generated::{self, Options};
 use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::project::{Project, Resource};
+use super::source;
 use crate::chart::{Chart, ChartError, files};
 use crate::render::Helm;
 
@@ -34,8 +35,8 @@ pub struct Deleted {
     pub notes: Vec<String>,
 }
 
-/// Takes an API out of a draft.
-pub async fn delete(draft: &mut Draft, named: &Named, helm: &Helm) -> Result<Deleted, ScaffoldError> {
+/// Takes an API out of a draft. By force, its definition goes also where somebody has changed it.
+pub async fn delete(draft: &mut Draft, named: &Named, is_forced: bool, helm: &Helm) -> Result<Deleted, ScaffoldError> {
     let mut project = project(draft)?;
     let resources = resources(draft, &project)?;
     let group = project.full_group(&named.group);
@@ -54,12 +55,12 @@ pub async fn delete(draft: &mut Draft, named: &Named, helm: &Helm) -> Result<Del
     let mut notes = vec![];
     match of_kind.first() {
         Some(other) => notes.extend(remove_version(draft, &resource.api, &other.api)?),
-        None => notes.extend(remove_kind(draft, &mut project, &resource.api)?),
+        None => notes.extend(remove_kind(draft, &mut project, &resource.api, is_forced)?),
     }
     project.remove(resource);
     draft.edit(layout::PROJECT, project.text()?);
     if of_kind.is_empty() {
-        notes.extend(renew_role(draft, project.name(), helm).await?);
+        notes.extend(renew_role(draft, project.name(), None, helm).await?);
     }
     Ok(Deleted { api: resource.api.clone(), others, notes })
 }
@@ -95,7 +96,12 @@ fn remove_version(draft: &mut Draft, api: &Api, other: &Api) -> Result<Vec<Strin
 }
 
 /// Returns what a person should know.
-fn remove_kind(draft: &mut Draft, project: &mut Project, api: &Api) -> Result<Vec<String>, ScaffoldError> {
+fn remove_kind(
+    draft: &mut Draft,
+    project: &mut Project,
+    api: &Api,
+    is_forced: bool,
+) -> Result<Vec<String>, ScaffoldError> {
     let watches = draft.read(layout::WATCHES)?.unwrap_or_default();
     let entry = entries::read(&watches).into_iter().find(|one| one.is_of(&api.group, &api.kind));
     if let Some(entry) = &entry {
@@ -103,15 +109,45 @@ fn remove_kind(draft: &mut Draft, project: &mut Project, api: &Api) -> Result<Ve
         let less = entries::remove(&watches, &watched);
         draft.edit(layout::WATCHES, less.ok_or_else(|| ScaffoldError::Entry(api.to_string()))?);
     }
-    remove_listed(draft, &DEFINITIONS, "config/crd", &layout::definition(api))?;
+    let mut notes = vec![];
+    let definition = format!("config/crd/{}", layout::definition(api));
+    let text = draft.read(&definition)?.unwrap_or_default();
+    let chart = entry.map(|entry| entry.chart).unwrap_or_default();
+    draft.leave(&DEFINITIONS, &layout::definition(api))?;
+    match is_changed(&text, api, &draft.root().join(&chart)) && !is_forced {
+        true => notes.push(format!(
+            "{definition} is not what its chart gives, so somebody may have changed it, and is left; remove it by hand"
+        )),
+        false => draft.remove(definition),
+    }
     for role in generated::ROLES {
         remove_listed(draft, &KIND_ROLES, "config/rbac", &layout::kind_role(api, role))?;
     }
-    let chart = entry.map(|entry| entry.chart).unwrap_or_default();
-    match chart.strip_prefix(&format!("{}/", layout::CHARTS)) {
-        Some(name) => remove_chart(draft, project, name),
-        None => Ok(vec![]),
+    if let Some(name) = chart.strip_prefix(&format!("{}/", layout::CHARTS)) {
+        notes.extend(remove_chart(draft, project, name)?);
     }
+    Ok(notes)
+}
+
+/// Whether a definition is another than the chart gives, whatever the flags were. What a broken chart gave is not known.
+fn is_changed(definition: &str, api: &Api, chart: &Path) -> bool {
+    let Ok(chart) = Chart::load(chart) else { return false };
+    let both = [false, true];
+    let all = both.into_iter().flat_map(|strict_types| both.map(|values_from| Options { strict_types, values_from }));
+    let given: Vec<String> = all.flat_map(|options| given(api, &chart, options)).collect();
+    !given.is_empty() && !definition.is_empty() && given.iter().all(|given| given != definition)
+}
+
+/// The definition that a chart gives: made alone, or left by another version that came after it or before it. Such a one leaves traces.
+fn given(api: &Api, chart: &Chart, options: Options) -> Vec<String> {
+    let other = Api { version: "v1other".into(), ..api.clone() };
+    let left = |first: &Api, second: &Api| {
+        let made = generated::definition(first, chart, options).ok()?;
+        let both = generated::with_version(&made.text, second, chart, options).ok()?;
+        generated::without_version(&both.text, &other.version).ok()?
+    };
+    let alone = generated::definition(api, chart, options).ok();
+    [alone, left(api, &other), left(&other, api)].into_iter().flatten().map(|given| given.text).collect()
 }
 
 fn remove_chart(draft: &mut Draft, project: &mut Project, name: &str) -> Result<Vec<String>, ScaffoldError> {
@@ -122,9 +158,15 @@ fn remove_chart(draft: &mut Draft, project: &mut Project, name: &str) -> Result<
     }
     let dir = draft.root().join(&place);
     let left = |why: &str| Ok(vec![format!("{} {why}, and is left; remove it by hand", place.display())]);
-    // `create api` puts a chart into the directory of its name, and only such a one has an origin.
+    // `create api` puts a chart into the directory of its name, and only such a one has an origin. Earlier releases wrote one also for a
+    // chart that was there.
+    let origin = project.origin(name).filter(|origin| !source::is_at(&origin.source, draft.root(), &place));
     match Chart::load(&dir) {
-        Ok(chart) if project.origin(name).is_some_and(|origin| origin.digest == chart.digest) => {
+        Ok(_) if origin.is_none() => {
+            project.forget_origin(name);
+            left("was not made by `create api`")
+        }
+        Ok(chart) if origin.is_some_and(|origin| origin.digest == chart.digest) => {
             for found in files::list(&dir)? {
                 draft.remove(place.join(found.path));
             }

@@ -82,7 +82,11 @@ impl Draft {
     /// file goes to the end of its list.
     pub fn enter(&mut self, register: &Register, file: &str) -> Result<(), ScaffoldError> {
         let text = self.read(register.file)?.unwrap_or_else(|| register.template.to_owned());
-        let missing = ScaffoldError::NoMarker { file: register.file.into(), marker: register.marker };
+        let missing = ScaffoldError::NoMarker {
+            file: register.file.into(),
+            marker: register.marker,
+            place: "of its list `resources`",
+        };
         let entry = entry(file);
         let more = markers::insert(&text, register.marker, &entry);
         let more = more.or_else(|| markers::append(&text, "resources", &entry));
@@ -160,7 +164,7 @@ impl Draft {
 }
 
 /// A path without `.`, unless it leads out of the directory that it is relative to.
-fn inside(path: &Path) -> Option<PathBuf> {
+pub fn inside(path: &Path) -> Option<PathBuf> {
     let parts = path.components().filter(|part| *part != Component::CurDir);
     parts.map(|part| matches!(part, Component::Normal(_)).then_some(part)).collect()
 }

@@ -45,6 +45,14 @@ pub enum ScaffoldError {
     #[error("the kind {kind} is in this project already, in the group {group}; give this one another name with --kind")]
     KindTaken { kind: String, group: String },
     #[error(
+        "the plural {plural:?} is that of {kind}, which is in this project already; give this kind another with --plural"
+    )]
+    PluralTaken { plural: String, kind: String },
+    #[error(
+        "{place} is the chart of {kind}, and differs from this one of the same name; rename this one in its Chart.yaml, or delete the API {kind} before"
+    )]
+    ChartTaken { place: PathBuf, kind: String },
+    #[error(
         "all versions of {0} are made by the chart that it has; leave --helm-chart out, and name the kind with --kind"
     )]
     ChartOfVersion(String),
@@ -56,8 +64,8 @@ pub enum ScaffoldError {
     NotWatched { kind: String, group: String },
     #[error("the entry for {0} in watches.yaml cannot be told from the rest; edit it by hand")]
     Entry(String),
-    #[error("{file} has no line `# {marker}`, where a line is to be put in; add it where the line belongs")]
-    NoMarker { file: PathBuf, marker: &'static str },
+    #[error("{file} has no line `# {marker}`, where a line is to be put in; add it at the end {place}")]
+    NoMarker { file: PathBuf, marker: &'static str, place: &'static str },
     #[error("{file} cannot be changed: {reason}")]
     Generated { file: PathBuf, reason: String },
 

@@ -83,6 +83,11 @@ impl Wanted {
         }
     }
 
+    /// Whether it is the chart that the project has at a place.
+    pub fn is_at(&self, project: &Path, place: &Path) -> bool {
+        matches!(&self.source, Source::Local(path) if is_at(&path.to_string_lossy(), project, place))
+    }
+
     /// For messages and for the PROJECT file.
     pub fn shown(&self) -> String {
         match &self.source {
@@ -93,6 +98,12 @@ impl Wanted {
             Source::InRepository { address, chart } => format!("{chart} of {address}"),
         }
     }
+}
+
+/// Whether a path, as [`Wanted::shown`] shows it, leads to a place in the project.
+pub fn is_at(shown: &str, project: &Path, place: &Path) -> bool {
+    let real = |path: &Path| project.join(path).canonicalize().ok();
+    real(Path::new(shown)).is_some_and(|path| real(place) == Some(path))
 }
 
 fn is_name(text: &str) -> bool {

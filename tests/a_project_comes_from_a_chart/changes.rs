@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use crate::harness::command_line::said;
-use crate::harness::site::Site;
+use crate::harness::site::{Site, chart_in};
 use crate::harness::tool;
 
 #[test]
@@ -54,7 +54,8 @@ fn init_again_mends_and_keeps_what_was_changed() {
     let site = Site::initialised();
     site.chartwright(&["create", "api", "--kind", "Shop"]).good();
     let before = site.tree();
-    site.chartwright(&["init"]).good();
+    let said = site.chartwright(&["init"]).good();
+    assert!(said.contains("make install run") && !said.contains("create api"), "{said}");
     site.is_as(&before);
     std::fs::remove_file(site.root().join("config/rbac/role.yaml")).unwrap();
     site.chartwright(&["init"]).good();
@@ -78,8 +79,6 @@ fn what_somebody_changed_is_kept_or_refused() {
     site.file("config/rbac/role.yaml", &role);
     let chart = site.chart("shop", "");
     let arguments = ["create", "api", "--kind", "Other", "--helm-chart", chart.to_str().unwrap()];
-    let refused = site.refused(1, &arguments);
-    assert!(refused.contains("helm-charts/shop/") && refused.contains("--force"), "{refused}");
     let said = site.chartwright(&["create", "api", "--kind", "Third"]).good();
     assert!(said.contains("note: config/rbac/role.yaml was changed") && said.contains("generate rbac"), "{said}");
     assert_eq!(site.read("config/rbac/role.yaml"), role);
@@ -87,9 +86,85 @@ fn what_somebody_changed_is_kept_or_refused() {
     let said = site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
     assert!(said.contains("helm-charts/shop was changed since it was fetched"), "{said}");
     assert!(site.root().join("helm-charts/shop/templates/more.yaml").is_file());
+    let refused = site.refused(1, &arguments);
+    assert!(refused.contains("helm-charts/shop/") && refused.contains("--force"), "{refused}");
     site.chartwright(&[&arguments[..], &["--force"]].concat()).good();
     assert!(!site.root().join("helm-charts/shop/templates/more.yaml").exists(), "the whole chart was replaced");
     assert!(site.read("helm-charts/shop/templates/config.yaml").contains("ConfigMap"));
+}
+
+/// Whether it was named where it is, or is the same as one from elsewhere.
+#[test]
+fn a_chart_that_was_there_before_its_api_stays_when_that_goes() {
+    let site = Site::initialised();
+    let (place, elsewhere) = (site.root().join("helm-charts/mine"), site.chart("mine", ""));
+    chart_in(&place, "mine", "1.0.0", "");
+    let before = site.tree();
+    for chart in ["helm-charts/mine", "./helm-charts/../helm-charts/mine/", elsewhere.to_str().unwrap()] {
+        site.chartwright(&["create", "api", "--helm-chart", chart, "--group", "apps"]).good();
+        let said = site.chartwright(&["delete", "api", "--kind", "Mine", "--group", "apps"]).good();
+        assert!(said.contains("note: helm-charts/mine was not made by `create api`, and is left"), "{chart}: {said}");
+        site.is_as(&before);
+    }
+    // Two kinds of one chart that we made: it goes with the last of them.
+    std::fs::remove_dir_all(site.root().join("helm-charts")).unwrap();
+    let empty = site.tree();
+    for (kind, chart) in [("One", elsewhere.to_str().unwrap()), ("Two", "helm-charts/mine")] {
+        site.chartwright(&["create", "api", "--helm-chart", chart, "--kind", kind]).good();
+    }
+    for kind in ["One", "Two"] {
+        site.chartwright(&["delete", "api", "--kind", kind]).good();
+    }
+    site.is_as(&empty);
+}
+
+/// Earlier releases wrote down the chart's own place as its source.
+#[test]
+fn a_chart_that_is_its_own_source_stays() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    site.file("PROJECT", &site.read("PROJECT").replace("source: starter", "source: helm-charts/shop"));
+    site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    assert!(site.root().join("helm-charts/shop/Chart.yaml").is_file());
+}
+
+#[test]
+fn a_definition_that_somebody_changed_stays_unless_forced() {
+    let site = Site::initialised();
+    let path = format!("config/crd/bases/charts.{}_shops.yaml", site.domain());
+    let empty = site.tree();
+    for force in [true, false] {
+        site.chartwright(&["create", "api", "--kind", "Shop", "--strict-types"]).good();
+        let changed = site.read(&path).replace("    - chartwright\n", "    - chartwright\n    - all\n");
+        assert_ne!(changed, site.read(&path));
+        site.file(&path, &changed);
+        let arguments = ["delete", "api", "--kind", "Shop", "--force"];
+        let said = site.chartwright(&arguments[..if force { 5 } else { 4 }]).good();
+        assert_eq!(said.contains(&format!("note: {path} is not what its chart gives")), !force, "{said}");
+        if force {
+            site.is_as(&empty);
+        } else {
+            assert_eq!(site.read(&path), changed);
+            assert!(!site.root().join("config/crd/kustomization.yaml").exists());
+        }
+    }
+}
+
+/// Of one that is there they were told when it came.
+#[test]
+fn only_the_chart_at_hand_is_told_about_and_each_thing_once() {
+    let site = Site::initialised();
+    let chart = site.chart("wanting", "");
+    std::fs::write(chart.join("templates/more.yaml"), "{{ required \"say how\" .Values.how }}\n").unwrap();
+    let said = site.chartwright(&["create", "api", "--helm-chart", chart.to_str().unwrap()]).good();
+    assert!(said.contains("does not render with its default values"), "{said}");
+    assert!(!said.contains("its rights are read"), "{said}");
+    let said = site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    assert!(!said.contains("wanting"), "{said}");
+    let said = site.chartwright(&["delete", "api", "--kind", "Shop"]).good();
+    assert!(!said.contains("wanting"), "{said}");
+    let said = site.chartwright(&["create", "api", "--kind", "Wanting", "--version", "v1"]).good();
+    assert!(said.contains("note: the chart wanting does not render with its default values"), "{said}");
 }
 
 /// It tells on stderr what it did.

@@ -126,6 +126,21 @@ fn what_is_there_already_is_told() {
 }
 
 #[test]
+fn what_is_another_apis_is_not_replaced_even_by_force() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--kind", "Shop", "--plural", "shoppes"]).good();
+    let chart = site.chart("shop", "");
+    for force in [&[][..], &["--force"]] {
+        let arguments = ["create", "api", "--kind", "Other", "--helm-chart", chart.to_str().unwrap()];
+        let taken = site.refused(1, &[&arguments[..], force].concat());
+        assert!(taken.contains("helm-charts/shop is the chart of Shop"), "{taken}");
+        let arguments = ["create", "api", "--kind", "Zed", "--plural", "shoppes"];
+        let taken = site.refused(1, &[&arguments[..], force].concat());
+        assert!(taken.contains("the plural \"shoppes\" is that of Shop"), "{taken}");
+    }
+}
+
+#[test]
 fn no_helm_and_no_right_to_write_are_told() {
     let site = Site::new();
     let before = site.tree();

@@ -155,6 +155,9 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What to do once there is an API.
+pub const NEXT: &str = "next:\n  make install run\nthen, in another terminal:\n  kubectl apply -k config/samples\n";
+
 /// What was made, and what to do next.
 pub fn told(created: &Created, plan: &Plan) -> String {
     let (chart, version) = &created.chart;
@@ -167,5 +170,5 @@ pub fn told(created: &Created, plan: &Plan) -> String {
     }
     text += &format!("  the CRD: {}\n  a sample: {}\n", created.definition, created.sample);
     text += &remarks(&created.notes, plan);
-    text + "next:\n  make install run\n  kubectl apply -k config/samples\n"
+    text + NEXT
 }

@@ -11,8 +11,8 @@ use crate::scaffold::delete::{Named, delete};
 
 /// Remove an API from this project
 ///
-/// Its entry in watches.yaml, its CRD, its sample and its roles go, and its chart if no other kind uses it and nobody has changed it. Of a
-/// kind with several versions, only the named one goes. Nothing is removed from any cluster: `make uninstall` does that, before.
+/// Its entry in watches.yaml, its CRD, its sample and its roles go, and its chart if no other kind uses it and nobody has changed it. A CRD
+/// that somebody has changed is left. Of a kind with several versions, only the named one goes. Nothing is removed from any cluster: `make uninstall` does that, before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   chartwright delete api --kind Nginx
@@ -27,7 +27,7 @@ pub struct Args {
     /// The API's kind
     #[arg(long, value_name = "KIND")]
     pub kind: String,
-    /// Replace files that somebody has changed
+    /// Remove the CRD also if somebody has changed it, and write config/rbac/role.yaml anew
     #[arg(long)]
     pub force: bool,
     /// The helm program, version 3 or 4 [default: `helm` on PATH]
@@ -41,7 +41,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     project(&draft).map_err(sorted)?;
     // The rights of the other charts are found anew.
     let helm = Helm::find(args.helm.as_deref()).await?;
-    let deleted = delete(&mut draft, &named, &helm).await.map_err(sorted)?;
+    let deleted = delete(&mut draft, &named, args.force, &helm).await.map_err(sorted)?;
     let plan = written(&draft, args.force)?;
     let rest = match deleted.others.as_slice() {
         [] => String::new(),

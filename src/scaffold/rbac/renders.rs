@@ -37,6 +37,9 @@ pub struct Surveyed {
     pub by_default: Trial,
 }
 
+/// Of a chart that no values made render.
+pub const NOT_RENDERED: &str = "the chart does not render, so its rights are read from its templates alone";
+
 impl Subject<'_> {
     pub async fn survey(&self) -> Result<Surveyed, RbacError> {
         let tree = Tree::read(self.chart)?;
@@ -62,9 +65,9 @@ impl Subject<'_> {
         let made = self.render_all(&all, &base).await?;
         made.iter().flatten().for_each(|printed| findings.add(printed));
         if let (true, Some(why)) = (made.iter().all(Option::is_none), why_none) {
-            findings.notes.push(format!(
-                "templates: the chart does not render, so its rights are read from its templates alone: {why}; put a spec that it takes into config/samples"
-            ));
+            findings
+                .notes
+                .push(format!("templates: {NOT_RENDERED}: {why}; put a spec that it takes into config/samples"));
         }
         findings.add_scan(&scan);
         Ok(Surveyed { findings, by_default })
