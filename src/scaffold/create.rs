@@ -18,6 +18,7 @@ use super::rbac::renders::NOT_RENDERED;
 use super::sample;
 use super::source::fetching::Fetching;
 use super::source::{self, Ready, Source, Wanted};
+use super::values::ChartValues;
 use crate::chart::Chart;
 use crate::discovery::Capabilities;
 use crate::manifest;
@@ -289,8 +290,8 @@ fn put_chart(
 fn put_sample(draft: &mut Draft, group: &str, api: &Api, chart: &Chart, name: &str) -> Result<String, ScaffoldError> {
     let file = layout::sample(group, api);
     let path = format!("config/samples/{file}");
-    let values = std::fs::read_to_string(chart.dir.join("values.yaml")).unwrap_or_default();
-    draft.make(path.as_str(), sample::sample(api, name, &values));
+    let values = ChartValues::of(chart).map_err(|error| wrong(&path)(error.to_string()))?;
+    draft.make(path.as_str(), sample::of_chart(api, name, &values));
     draft.enter(&SAMPLES, &file)?;
     Ok(path)
 }
@@ -355,10 +356,12 @@ async fn render(chart: &Chart, helm: &Helm) -> Result<Option<String>, ScaffoldEr
             Err(error) => Err(ScaffoldError::not_objects(&chart.name, &error)),
         },
         Err(RenderError::Refused(reason)) if reason.contains(complaint::NOT_YAML) => Err(refused(reason)),
-        Err(RenderError::Refused(reason) | RenderError::Schema(reason)) => Ok(Some(format!(
-            "the chart {} does not render with its default values: {reason}; fine if the spec must set them: put them into the sample, then run `chartwright generate rbac`",
-            chart.name
-        ))),
+        Err(error @ (RenderError::Refused(_) | RenderError::Schema(_))) => {
+            let fine =
+                "; fine if the spec must set them: put them into the sample, then run `chartwright generate rbac`";
+            let fine = if error.may_lack_values() { fine } else { "" };
+            Ok(Some(format!("the chart {} does not render with its default values: {error}{fine}", chart.name)))
+        }
         Err(RenderError::Chart(reason)) => Err(refused(reason)),
         Err(error) => Err(ScaffoldError::Helm(error)),
     }

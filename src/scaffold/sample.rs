@@ -14,13 +14,8 @@ mod required;
 
 use required::Required;
 
-/// The text of a custom resource of this name whose spec is these values.
-pub fn sample(api: &Api, name: &str, values_yaml: &str) -> String {
-    with_required(api, name, values_yaml, &[])
-}
-
-/// The same of a chart, with what its definition requires and its values do not have: as a value where one can be made up, as a comment
-/// where not.
+/// The text of a custom resource of this name whose spec is the values of a chart, with what its definition requires and they do not have:
+/// as a value where one can be made up, as a comment where not.
 pub fn of_chart(api: &Api, name: &str, chart: &ChartValues) -> String {
     with_required(api, name, &chart.text, &required::required(api, chart))
 }
@@ -91,7 +86,7 @@ mod tests {
 
     fn of(values: &str) -> (String, Value) {
         let api = Api::new("charts.example.com", "v1", "App", true).unwrap();
-        let text = sample(&api, "app-sample", values);
+        let text = with_required(&api, "app-sample", values, &[]);
         let parsed = yaml::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!((&parsed["kind"], &parsed["metadata"]["name"]), (&json!("App"), &json!("app-sample")));
         (text, parsed["spec"].clone())
