@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use cases::{CASES, Case};
 use chartwright::scaffold::api::Api as Kind;
 use chartwright::scaffold::crd::{Options, definition};
-use chartwright::scaffold::sample::sample;
+use chartwright::scaffold::sample;
 use chartwright::scaffold::values::ChartValues;
 use chartwright::yaml;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -116,8 +116,8 @@ async fn what_helm_accepts_is_accepted_and_what_a_schema_refuses_is_refused() {
     for case in CASES {
         let (kind, chart) = (kind(case.kind), dir.path().join(case.kind.to_lowercase()));
         established(&client, &kind.definition()).await;
-        let values = std::fs::read_to_string(chart.join("values.yaml")).unwrap_or_default();
-        let whole = yaml::parse(&sample(&kind, "whole", &values)).unwrap();
+        let values = ChartValues::read(&chart).unwrap();
+        let whole = yaml::parse(&sample::of_chart(&kind, "whole", &values)).unwrap();
         let ask = async |spec: &str| refusal(&client, &kind, &yaml::parse(spec).unwrap()).await;
         // The first question may come before the API server serves the kind.
         until("the kind is served", async || {
