@@ -70,8 +70,11 @@ async fn it_is_tried_as_often_as_the_annotation_says() {
     project.apply("web", bad()).await;
     let told = project.not_ready("web", "RetriesExhausted").await;
     assert!(told["message"].as_str().unwrap().contains("given up after 2 tries"), "{told}");
-    let refusals = operator.log().lines().filter(|line| line.contains("the policy says no")).count();
-    assert!(refusals >= 2, "{}", operator.log());
+    // The status may be a moment ahead of the log.
+    until("each try is in the log", async || {
+        (operator.log().lines().filter(|line| line.contains("the policy says no")).count() >= 2).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]

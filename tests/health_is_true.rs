@@ -40,7 +40,7 @@ async fn it_is_ready_when_everything_was_seen_and_not_before() {
         &operator,
         "/readyz?verbose",
         200,
-        "[+]kinds ok\n[+]objects ok\n[+]records ok\n[+]started ok\nhealthz check passed",
+        "[+]kinds ok\n[+]objects ok\n[+]records ok\n[+]started ok\nreadyz check passed",
     )
     .await;
     answers(&operator, "/healthz?verbose", 200, "[+]ping ok\n[+]queues ok\n[+]watches ok\n").await;

@@ -43,7 +43,9 @@ pub struct Remembered {
     pub answered: Option<String>,
     /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
     pub try_at: Option<Instant>,
-    /// Its release is gone and so is our finalizer, whatever an older picture of it says.
+    /// It is being deleted and its release is gone, whatever else is still to be done.
+    pub is_without_release: bool,
+    /// So is our finalizer, whatever an older picture of it says.
     pub is_let_go: bool,
 }
 
@@ -56,7 +58,8 @@ impl Remembered {
     /// Whether nothing is lost when this is dropped: so it is with most custom resources at most times.
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
-        let Remembered { harmless, unwatched, try_at, repairs, warned, answered, is_let_go, .. } = self;
+        let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
+        let Remembered { is_without_release, is_let_go, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -68,6 +71,7 @@ impl Remembered {
             && unwatched.is_empty()
             && try_at.is_none()
             && answered.is_none()
+            && !is_without_release
             && !is_let_go
             && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)
             && *repairs == Repairs::default()

@@ -25,11 +25,13 @@ impl Subject<'_> {
     pub(super) async fn uninstall(&self) -> Result<Next, ReconcileError> {
         let ours = |finalizer: &String| finalizer == FINALIZER || finalizer == OLDER_FINALIZER;
         // The watch may be slower than whoever tells: what is done is not done again, with records that are gone.
-        let is_done = self.context.memory.with(&self.owner.uid, |remembered| remembered.is_let_go);
+        let (memory, uid) = (&self.context.memory, &self.owner.uid);
+        let (is_parted, is_done) = memory.with(uid, |it| (it.is_without_release, it.is_let_go));
         if is_done || !self.cr.finalizers().iter().any(ours) {
             return Ok(Next::Rest);
         }
-        match self.part_from_release().await {
+        let parted = if is_parted { Ok(vec![]) } else { self.part_from_release().await };
+        match parted {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
                 Ok(Next::Rest)
@@ -241,11 +243,14 @@ impl Subject<'_> {
         // Before it is sent: the news that the custom resource is gone clears this, and may come first.
         let (memory, uid) = (&self.context.memory, &self.owner.uid);
         memory.forget(uid);
-        memory.with(uid, |remembered| remembered.is_let_go = true);
+        memory.with(uid, |it| (it.is_without_release, it.is_let_go) = (true, true));
         match self.calls.within(api.patch(&self.owner.name, &params, &patch)).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(error) => {
+            Err(kube::Error::Api(status)) if status.code == 404 => {
                 memory.forget(uid);
+                Ok(())
+            }
+            Err(error) => {
+                memory.with(uid, |it| it.is_let_go = false);
                 Err(ReconcileError::Write(error))
             }
             Ok(_) => Ok(()),

@@ -295,3 +295,19 @@ fn rights_that_somebody_added_below_the_marker_stay() {
     let role = site.read("config/rbac/role.yaml");
     assert!(role.ends_with("# by hand\n") && role.contains("- thirds\n"), "{role}");
 }
+
+#[test]
+fn a_definition_that_is_older_than_its_chart_is_found_and_made_anew() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--helm-chart", site.chart("paint", "").to_str().unwrap()]).good();
+    let check = || site.chartwright(&["generate", "crd", "--check"]).code;
+    assert_eq!(check(), 0, "it was made just now");
+    site.file("helm-charts/paint/values.yaml", "# Of the paint.\ncolour: blue\n# How much.\nlitres: 5\n");
+    let before = site.tree();
+    assert_eq!(check(), 1);
+    site.is_as(&before);
+    let made = site.chartwright(&["generate", "crd"]);
+    assert!(made.code == 0 && made.out.contains("litres"), "{made:?}");
+    assert!(site.read(&format!("config/crd/bases/charts.{}_paints.yaml", site.domain())).contains("litres"));
+    assert_eq!(check(), 0);
+}
