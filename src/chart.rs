@@ -213,6 +213,13 @@ impl Chart {
         templates.any(|found| std::fs::read_to_string(&found.file).is_ok_and(|text| text.contains(word)))
     }
 
+    /// Whether it may have hooks, as far as can be seen without a render: nobody looks into packed subcharts for it.
+    pub fn may_have_hooks(&self) -> bool {
+        let is_packed = |path: &Path| path.extension().is_some_and(|extension| extension == "tgz");
+        let files = files::list(&self.dir).unwrap_or_default();
+        self.mentions("helm.sh/hook") || files.iter().any(|found| is_packed(&found.path))
+    }
+
     /// The kinds that its crds/ define.
     pub fn brings(&self) -> &[Brought] {
         self.brought.get_or_init(|| brings::read(&self.dir))

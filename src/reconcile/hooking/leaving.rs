@@ -142,7 +142,9 @@ impl Subject<'_> {
     /// Lets go of Jobs that would wait for us for ever: their records go, or have gone.
     pub(in crate::reconcile) async fn let_go_of_jobs(&self, history: &History) -> Result<(), ReconcileError> {
         let may_be_held = |release: &Release| release.hooks.iter().any(run::may_be_held);
-        let is_lost = history.is_empty() && self.told_revision().is_some();
+        // A chart without hooks has made none, and its operator has no right to look for them.
+        let may_have_hooks = || self.context.chart.current().may_have_hooks();
+        let is_lost = history.is_empty() && self.told_revision().is_some() && may_have_hooks();
         if !is_lost && !history.iter().any(may_be_held) {
             return Ok(());
         }
