@@ -15,6 +15,9 @@
 # They are stages before the compilers, not a build argument that picks a stage: some builders work through every stage up
 # to the target, others lose their way in a FROM with a variable. Plain syntax throughout, so that docker with and without
 # BuildKit, podman and buildah can build it.
+#
+# Images of a registry are named by digest, that of the list of all platforms: a tag may come to mean another image. The tag beside it is
+# for people. `make pin-images` looks the digests up again.
 
 # What all of them share.
 FROM scratch AS plain
@@ -39,7 +42,7 @@ COPY watches.yaml ./
 COPY helm-charts ./helm-charts
 
 # The operator. Alpine's Rust links statically.
-FROM rust:1.95-alpine AS chartwright
+FROM rust:1.95-alpine@sha256:606fd313a0f49743ee2a7bd49a0914bab7deedb12791f3a846a34a4711db7ed2 AS chartwright
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY src ./src
@@ -54,7 +57,7 @@ COPY tests ./tests
 RUN cargo build --release --locked --package chartwright
 
 # Helm, from the version that lab/tools/helm4/go.mod pins. Keep the flags like those in lab/tools.sh.
-FROM golang:1.26-alpine AS helm
+FROM golang:1.26.5-alpine3.24@sha256:0178a641fbb4858c5f1b48e34bdaabe0350a330a1b1149aabd498d0699ff5fb2 AS helm
 WORKDIR /src
 COPY lab/tools/helm4 ./
 RUN version=$(go list -m -f '{{.Version}}' helm.sh/helm/v4) \

@@ -63,8 +63,16 @@ docs: ## Write the page of all commands and flags anew
 	mv target/cli-reference.md docs/cli-reference.md
 
 .PHONY: deny
-deny: ## Check advisories, licences and sources of dependencies, as far as cargo-deny and its data can be had
+deny: ## Check advisories, licences, bans and sources of dependencies with cargo-deny; fails where it cannot
 	@lab/deny.sh
+
+.PHONY: deny-offline
+deny-offline: ## The same without advisories, on a machine that reaches package registries only
+	@lab/deny.sh offline
+
+.PHONY: pin-images
+pin-images: ## Write the digests of today's base images into the Dockerfile
+	@lab/pin-images.sh
 
 .PHONY: crash-matrix
 crash-matrix: tools ## Kill the operator at each of its calls (some: make crash-matrix CASE=upgrade,7,after)

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
-use crate::object::{ObjectId, is_path_segment};
+use crate::object::ObjectId;
 use crate::plan::Owner;
 
 /// Of all that is here.
@@ -22,6 +22,10 @@ pub const ID: &str = "applyset.kubernetes.io/id";
 pub const TOOLING: &str = "applyset.kubernetes.io/tooling";
 pub const GROUP_KINDS: &str = "applyset.kubernetes.io/contains-group-kinds";
 pub const NAMESPACES: &str = "applyset.kubernetes.io/additional-namespaces";
+
+/// How many of each are believed of an annotation. For each pair of them a request may be sent.
+pub const MOST_NAMESPACES: usize = 64;
+pub const MOST_GROUP_KINDS: usize = 256;
 
 /// The identity of the set whose parent is a custom resource, as the KEP defines it.
 pub fn id(owner: &Owner) -> String {
@@ -68,9 +72,13 @@ impl Contents {
             text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
         };
         // Anybody can write them, and they become part of a request's path.
-        let mut namespaces = list(NAMESPACES);
-        namespaces.retain(|name| is_path_segment(name));
-        Contents { group_kinds: list(GROUP_KINDS), namespaces }
+        let believed = |items: BTreeSet<String>, most: usize, is_name: fn(&str) -> bool| {
+            items.into_iter().filter(|item| is_name(item)).take(most).collect()
+        };
+        Contents {
+            group_kinds: believed(list(GROUP_KINDS), MOST_GROUP_KINDS, is_group_kind),
+            namespaces: believed(list(NAMESPACES), MOST_NAMESPACES, is_namespace),
+        }
     }
 
     /// Both together: a parent is widened before objects are applied, and shrinks after pruning.
@@ -89,6 +97,17 @@ impl Contents {
             NAMESPACES: list(&self.namespaces),
         })
     }
+}
+
+/// Whether the API server would take it as the name of a namespace.
+fn is_namespace(name: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.len() <= 63 && name.bytes().all(is_fine) && !name.starts_with('-') && !name.ends_with('-') && !name.is_empty()
+}
+
+fn is_group_kind(name: &str) -> bool {
+    // A kind has up to 63 characters, a group up to 253.
+    name.len() <= 317 && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-')
 }
 
 #[cfg(test)]
@@ -125,5 +144,25 @@ mod tests {
         assert_eq!(annotations[GROUP_KINDS], "Deployment.apps,Node,Secret");
         assert_eq!(annotations[NAMESPACES], "there");
         assert_eq!(Contents::read(|key| annotations[key].as_str().map(str::to_owned)), contents);
+    }
+
+    #[test]
+    fn only_so_many_names_of_an_annotation_are_believed_and_only_names() {
+        let long = "n".repeat(64);
+        let odd = ["..", "a/b", "A", "a b", "-a", "a-", "a%2fb", long.as_str(), "ö"];
+        let many: Vec<String> = (0..5000).map(|number| format!("team-{number:04}")).collect();
+        let text = |names: &[&str]| Some(names.join(","));
+        let read = |names: Option<String>| Contents::read(|key| names.clone().filter(|_| key == NAMESPACES)).namespaces;
+        assert!(read(text(&odd)).is_empty());
+        let mut all = odd.to_vec();
+        all.extend(many.iter().map(String::as_str));
+        assert_eq!(read(text(&all)).len(), MOST_NAMESPACES);
+        let kinds =
+            |names: Option<String>| Contents::read(|key| names.clone().filter(|_| key == GROUP_KINDS)).group_kinds;
+        assert_eq!(kinds(text(&all)).len(), MOST_GROUP_KINDS);
+        assert_eq!(
+            kinds(text(&["Deployment.apps", "../x", "Service"])),
+            ["Deployment.apps".to_owned(), "Service".to_owned()].into()
+        );
     }
 }

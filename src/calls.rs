@@ -161,10 +161,21 @@ impl Calls {
 
     /// Deletes this very object and no other that took its name. Already gone is as good.
     pub async fn delete(&self, kind: &Kind, id: &ObjectId, uid: &str) -> Result<(), Error> {
+        self.delete_by(kind, id, uid, PropagationPolicy::Background).await
+    }
+
+    /// The same, and says what becomes of the object's dependents.
+    pub async fn delete_by(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        uid: &str,
+        policy: PropagationPolicy,
+    ) -> Result<(), Error> {
         let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
         let params = DeleteParams {
             preconditions: Some(Preconditions { uid: Some(uid.to_owned()), ..Default::default() }),
-            propagation_policy: Some(PropagationPolicy::Background),
+            propagation_policy: Some(policy),
             ..Default::default()
         };
         match self.within(api.delete(&id.name, &params)).await {

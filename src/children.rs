@@ -31,7 +31,7 @@ use crate::plan::RELEASE_LABEL;
 use crate::queue::Urgency;
 use crate::release::Applied;
 use crate::scalers::Scalers;
-use crate::watching;
+use crate::watching::{self, Tolerant, tolerant_events};
 
 pub use table::Seen;
 use table::{Change, Life, Table};
@@ -185,6 +185,18 @@ impl Children {
         &*seen.uid == uid && seen.parent.is_some() && seen.parent == self.shared.listeners.parent_of(kind, &cr.place())
     }
 
+    /// Notes that the release of a custom resource holds this object, so that what becomes of it is told at once wherever it is.
+    pub fn is_held(&self, applied: &Applied, kind: &Kind, cr: &CustomResource) {
+        let (key, listeners) = (applied.id.key(), &self.shared.listeners);
+        let (Some(uid), Some(parent)) = (&applied.uid, listeners.parent_of(kind, &cr.place())) else { return };
+        let place = place_of(&key);
+        if parent.is_afar(&place)
+            && let Some(table) = locked(&self.shared.tables).get_mut(&self.watched(&key))
+        {
+            table.is_held(&place, uid, &parent);
+        }
+    }
+
     /// Whether an object is as the record says it was left.
     pub fn look(&self, applied: &Applied, scalers: &Scalers) -> Look {
         let key = applied.id.key();
@@ -210,7 +222,10 @@ impl Children {
         if let Sight::Present(seen) = self.sight(key)
             && let Some(parent) = &seen.parent
         {
-            self.shared.listeners.tell(parent, Urgency::Edit);
+            match parent.is_afar(&place_of(key)) && !seen.is_recorded {
+                true => self.shared.listeners.tell_of_stranger(parent),
+                false => self.shared.listeners.tell(parent, Urgency::Edit),
+            }
         }
     }
 
@@ -245,16 +260,17 @@ impl Children {
         let (client, shared) = (self.client.clone(), self.shared.clone());
         async move {
             if is_without_health(&resource.group, &resource.kind) {
-                let api: Api<PartialObjectMeta<DynamicObject>> = watching::api_with(client, &scope, &resource);
+                let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
+                    watching::api_with(client, &scope, &resource);
                 let read = |object: PartialObjectMeta<DynamicObject>| Told::of_metadata(object.metadata);
-                let events =
-                    watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
+                let events = tolerant_events(api, Some(RELEASE_LABEL), None)
+                    .map_ok(|event| shared.change(&resource, event, read));
                 follow(events, &shared, &resource, &scope, stop).await;
             } else {
-                let api: Api<DynamicObject> = watching::api_with(client, &scope, &resource);
+                let api: Api<Tolerant<DynamicObject>> = watching::api_with(client, &scope, &resource);
                 let read = |object| whole(object, &resource);
-                let events =
-                    watching::events(api, Some(RELEASE_LABEL)).map_ok(|event| shared.change(&resource, event, read));
+                let events = tolerant_events(api, Some(RELEASE_LABEL), None)
+                    .map_ok(|event| shared.change(&resource, event, read));
                 follow(events, &shared, &resource, &scope, stop).await;
             }
         }
@@ -301,6 +317,9 @@ impl Shared {
         let urgency = if news.is_health_only { Urgency::Install } else { Urgency::Edit };
         for parent in &news.parents {
             self.listeners.tell(parent, urgency);
+        }
+        for parent in &news.claimed {
+            self.listeners.tell_of_stranger(parent);
         }
         if news.is_synced {
             self.listeners.tell_all(Urgency::Recheck);

@@ -5,10 +5,14 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
 use crate::object::ObjectKey;
+
+/// A turn waits no longer: whoever holds the objects may be waiting for a slow API server.
+const MOMENT: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Default)]
 pub struct Claims(Arc<Shared>);
@@ -26,8 +30,13 @@ pub struct Claimed {
 }
 
 impl Claims {
-    /// Claims all or waits: never some, so that two claims cannot wait for each other.
-    pub async fn claim(&self, keys: Vec<ObjectKey>) -> Claimed {
+    /// Claims all or waits for a moment: never some, so that two claims cannot wait for each other. None where somebody else
+    /// still holds one after that.
+    pub async fn claim(&self, keys: Vec<ObjectKey>) -> Option<Claimed> {
+        tokio::time::timeout(MOMENT, self.claim_all(keys)).await.ok()
+    }
+
+    async fn claim_all(&self, keys: Vec<ObjectKey>) -> Claimed {
         loop {
             // Registered before the look, so that a release in between is not missed.
             let released = self.0.released.notified();
@@ -63,7 +72,6 @@ impl Drop for Claimed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn key(name: &str) -> ObjectKey {
         ObjectKey { group: String::new(), kind: "ConfigMap".into(), namespace: None, name: name.into() }
@@ -72,16 +80,17 @@ mod tests {
     #[tokio::test]
     async fn the_second_waits_for_the_first_and_others_do_not() {
         let claims = Claims::default();
-        let first = claims.claim(vec![key("a"), key("b")]).await;
-        claims.claim(vec![key("c")]).await;
+        let first = claims.claim(vec![key("a"), key("b")]).await.unwrap();
+        claims.claim(vec![key("c")]).await.unwrap();
         let second = tokio::spawn({
             let claims = claims.clone();
-            async move { drop(claims.claim(vec![key("b"), key("d")]).await) }
+            async move { drop(claims.claim_all(vec![key("b"), key("d")]).await) }
         });
         tokio::time::sleep(Duration::from_millis(20)).await;
         assert!(!second.is_finished());
         // What waits holds nothing.
-        claims.claim(vec![key("d")]).await;
+        claims.claim(vec![key("d")]).await.unwrap();
+        assert!(claims.claim(vec![key("b")]).await.is_none(), "a turn does not wait for long");
         drop(first);
         tokio::time::timeout(Duration::from_secs(5), second).await.unwrap().unwrap();
     }

@@ -4,6 +4,7 @@ mod access;
 pub mod adopt;
 mod asking;
 pub mod completion;
+mod consent;
 pub mod create;
 pub mod delete;
 pub mod diff;
@@ -24,6 +25,7 @@ mod scaffolding;
 pub mod status;
 pub mod support_bundle;
 pub mod test;
+pub mod trust;
 pub mod validate;
 mod waiting;
 mod wanted;
@@ -59,6 +61,7 @@ pub enum Command {
     Rollback(rollback::Args),
     Adopt(adopt::Args),
     Test(test::Args),
+    Trust(trust::Args),
     LogLevel(log_level::Args),
     SupportBundle(support_bundle::Args),
     /// Check a watches file and its charts, without a cluster

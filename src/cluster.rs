@@ -1,6 +1,7 @@
 //! The connection to the API server, with errors that name the file and the remedy.
 
 pub mod again;
+pub mod clock;
 mod counted;
 
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::error::{innermost, sentence};
 use crate::leader::guard::{Guard, GuardedConnector};
+use crate::protected::own::Identity;
 use again::Willing;
 use counted::Counted;
 
@@ -47,6 +49,8 @@ pub struct Cluster {
     pub version: String,
     /// The user that the kubeconfig has this program act as.
     pub acts_as: Option<String>,
+    /// Which pod and which ServiceAccount this program is, as far as its token says so.
+    pub identity: Identity,
 }
 
 /// The connection of an operator that is one of several.
@@ -104,6 +108,7 @@ impl Found {
 
     async fn reach(self, client: Client) -> Result<Cluster, ClusterError> {
         let (server, namespace) = (self.config.cluster_url.to_string(), self.config.default_namespace);
+        let identity = Identity::of(&self.config.auth_info);
         let acts_as = self.config.auth_info.impersonate;
         let unreachable = |error| ClusterError::Unreachable { server, error, source_name: self.source_name };
         let version = match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
@@ -111,7 +116,7 @@ impl Found {
             Ok(Err(error)) => return Err(unreachable(sentence(&error))),
             Err(_) => return Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
         };
-        Ok(Cluster { client, namespace, version, acts_as })
+        Ok(Cluster { client, namespace, version, acts_as, identity })
     }
 }
 

@@ -42,11 +42,13 @@ use crate::discovery::Cache;
 use crate::leader::Leading;
 use crate::listeners::Listeners;
 use crate::namespaces::Namespaces;
+use crate::protected::ProtectedObjects;
 use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
 use crate::scalers::Scalers;
 use crate::sources::Sources;
+use crate::trust::Trust;
 use crate::watches::Watch;
 use life::Life;
 use lives::{Lives, Presence};
@@ -68,7 +70,10 @@ pub struct Operator {
     pub records: Records,
     pub lives: Lives,
     pub default_namespace: String,
+    /// The operator's own objects.
+    pub protected: Arc<ProtectedObjects>,
     pub settings: Arc<Settings>,
+    pub trust: Trust,
     /// Who stands by knows everything and does nothing.
     pub leading: Leading,
 }
@@ -89,6 +94,9 @@ pub struct Settings {
 pub async fn run(watches: Vec<Watch>, operator: Operator, stop: CancellationToken) {
     watches.iter().for_each(|watch| operator.lives.note(&watch.gvk, Presence::Unknown));
     operator.records.start(operator.client.clone(), stop.clone());
+    let records = operator.records.clone();
+    let wake = move || records.wake_all();
+    tokio::spawn(operator.trust.window.clone().follow(wake, stop.clone()));
     stop.run_until_cancelled(operator.records.synced()).await;
     join_all(watches.into_iter().map(|watch| run_one(watch, operator.clone(), stop.clone()))).await;
 }

@@ -9,7 +9,8 @@
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::drift::Hash;
-use crate::release::{HeldBy, History, Own, OwnerMark, Revisions, Status, Summary, Trouble};
+use crate::release::{Doubt, HeldBy, History, Own, OwnerMark, Proof, Release, Revisions, Status, Summary, Trouble};
+use crate::trust::Entry;
 
 /// helm gives up after five minutes, if nobody tells it otherwise. What is older is not going on any more.
 const IN_FLIGHT: SignedDuration = SignedDuration::from_mins(15);
@@ -31,6 +32,14 @@ pub struct Situation<'a> {
     pub asked: Hash,
     /// Whether a failure is followed by a rollback.
     pub rolls_back: bool,
+    /// What the operator noted of this custom resource's release where no tenant can write.
+    pub noted: Noted,
+    /// Whether the administrator has unsigned records signed right now.
+    pub may_sign: bool,
+    /// Whether the watch allows that releases of other tools are adopted.
+    pub adopts_releases: bool,
+    /// Whether the status speaks of the spec as it is now.
+    pub is_observed: bool,
     /// Nothing was ever written for this custom resource.
     pub is_new: bool,
     /// The revision that the custom resource's status says is deployed.
@@ -38,6 +47,16 @@ pub struct Situation<'a> {
     /// The custom resource says what its release contains. That is written before the first record, and proves nothing.
     pub has_contents: bool,
     pub now: Timestamp,
+}
+
+/// What the ledger says of a release.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Noted {
+    /// It cannot be asked: a command shows what the operator would do.
+    #[default]
+    Unknown,
+    Nothing,
+    Entry(Box<Entry>),
 }
 
 /// What the custom resource says about going back.
@@ -86,6 +105,14 @@ pub enum Course {
     Deploy,
     /// Make the latest revision's objects ours where they are, without a new revision.
     TakeCharge(Taking),
+    /// Sign the release's records as they are, since the administrator says so.
+    Sign,
+    /// Nothing vouches for the latest revision, which somebody made above ours: it stays, and is neither repaired nor replaced.
+    Observe {
+        revision: u32,
+        /// The digest that it overrides.
+        overrides: String,
+    },
     /// Make a new revision of an earlier one.
     RollBack {
         to: u32,
@@ -116,6 +143,8 @@ impl Course {
             Course::Again => "again",
             Course::Deploy => "deploy",
             Course::TakeCharge(_) => "take-charge",
+            Course::Sign => "sign",
+            Course::Observe { .. } => "observe",
             Course::RollBack { .. } => "roll-back",
             Course::Recover => "recover",
             Course::Reinstall => "reinstall",
@@ -131,10 +160,8 @@ impl Course {
 pub enum Taking {
     /// helm or operator-sdk installed it.
     Adopted,
-    /// A person rolled our release back, or upgraded it, with helm.
+    /// A person rolled our release back with helm, or had helm write a record of ours again.
     ByHelm,
-    /// The custom resource was restored or made again, and has another UID.
-    NewLife,
 }
 
 /// Why nothing is done.
@@ -144,8 +171,14 @@ pub enum Refusal {
     Owned(Option<Box<OwnerMark>>),
     /// Another tool made it from another chart.
     OtherChart { theirs: String },
+    /// Another tool made it, and the watch does not allow that it is adopted.
+    NotAdopted,
+    /// Nothing vouches for a record that says it is this custom resource's.
+    Unproven { revision: u32, doubt: Option<Doubt> },
     /// There is no such revision to go back to.
     NoSuchRevision { wanted: u32, known: Vec<u32> },
+    /// Nothing vouches for the revision to go back to.
+    UnprovenTarget { wanted: u32 },
 }
 
 impl Refusal {
@@ -162,6 +195,18 @@ impl Refusal {
             Refusal::OtherChart { theirs } => format!(
                 "the release {release} exists and was made by another tool from the chart {theirs}, and this kind's chart is {chart}, so it is not taken over; give the custom resource another name, or remove that release"
             ),
+            Refusal::NotAdopted => format!(
+                "the release {release} exists and another tool made it, and this kind does not adopt releases; set `adopt: releases` in watches.yaml to adopt it, give the custom resource another name, or uninstall that release"
+            ),
+            Refusal::Unproven { revision, doubt } => {
+                let why = doubt.map_or("this operator has not noted the release", Doubt::sentence);
+                format!(
+                    "revision {revision} of the release {release} is not used, since {why}: an earlier version of the operator, a restored backup or somebody else wrote its record, or the operator's key or ledger was lost; an administrator who trusts the records runs `chartwright trust open`, everybody else deletes them (Secrets sh.helm.release.v1.*)"
+                )
+            }
+            Refusal::UnprovenTarget { wanted } => format!(
+                "the release {release} cannot go back to revision {wanted}, since this operator does not vouch for its record; name another revision in the annotation chartwright.dev/rollback-to, or remove it"
+            ),
             Refusal::NoSuchRevision { wanted, known } => {
                 let known: Vec<String> = known.iter().map(u32::to_string).collect();
                 format!(
@@ -175,7 +220,12 @@ impl Refusal {
 
 /// Decides. `history` is None until somebody read it; `known` is then what the watch says.
 pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situation<'_>) -> Course {
-    let is_lost = situation.told.is_some_and(|told| known.have_lost(told));
+    let newest = match &situation.noted {
+        Noted::Entry(entry) => Some(entry.revision),
+        // The status is the custom resource's, and proves nothing: it only has somebody look.
+        Noted::Unknown | Noted::Nothing => situation.told,
+    };
+    let is_lost = newest.is_some_and(|newest| known.have_lost(newest));
     if is_lost || known.is_empty() && situation.has_contents {
         return match history {
             None => Course::Ask,
@@ -186,48 +236,155 @@ pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situatio
         return if history.is_some() || situation.is_new { Course::Deploy } else { Course::Ask };
     };
     match (&latest.own, history) {
-        (Some(own), _) if own.owner.is_same_resource(situation.owner) => ours(latest, own, known, history, situation),
+        (Some(own), None) if own.owner.is_another_life_of(situation.owner) => Course::Ask,
+        // The records are those of an earlier custom resource of this name.
+        (Some(own), Some(_)) if own.owner.is_another_life_of(situation.owner) => Course::Recover,
+        (Some(own), _) if own.owner.is_same_resource(situation.owner) => {
+            noted(latest, own, situation).unwrap_or_else(|| ours(latest, own, known, history, situation))
+        }
         (Some(own), _) => Course::Refuse(Refusal::Owned(Some(Box::new(own.owner.clone())))),
         (None, None) => Course::Ask,
         (None, Some(history)) => theirs(history, known, situation),
     }
 }
 
+/// The way of a signed revision that the ledger does not know. None where it does, or where nothing of the revision was applied yet: a
+/// revision is recorded first, noted then, and applied last.
+fn noted(latest: &Summary, own: &Own, situation: &Situation<'_>) -> Option<Course> {
+    if situation.noted != Noted::Nothing {
+        return None;
+    }
+    let is_untouched = latest.status != Status::Deployed && own.objects.iter().all(|object| object.uid.is_none());
+    match is_untouched {
+        true => None,
+        false if situation.may_sign => Some(Course::Sign),
+        false => Some(Course::Refuse(Refusal::Unproven { revision: latest.revision, doubt: None })),
+    }
+}
+
 /// The record of what is deployed went. If another took the name since, that is another matter.
 fn lost(history: &History, situation: &Situation<'_>) -> Course {
+    let is_noted = matches!(situation.noted, Noted::Entry(_));
     match history.latest() {
-        Some(latest) if history.belongs_to(situation.owner) != Some(true) && latest.status != Status::Superseded => {
+        Some(latest) if !is_noted && latest.own.is_none() && latest.status != Status::Superseded => {
             theirs(history, &Revisions::of(history), situation)
         }
         _ => Course::Recover,
     }
 }
 
-/// The latest revision is another tool's.
+/// The latest record is not one that we wrote, or not as we wrote it.
 fn theirs(history: &History, known: &Revisions, situation: &Situation<'_>) -> Course {
     let Some(latest) = history.latest() else { return Course::Ask };
-    let was_ours = match history.belongs_to(situation.owner) {
-        Some(false) => {
-            let owner = history.iter().rev().find_map(|release| release.own.as_ref());
-            return Course::Refuse(Refusal::Owned(owner.map(|own| Box::new(own.owner.clone()))));
-        }
-        tells => tells.is_some(),
-    };
-    let chart = latest.chart_name();
-    if !was_ours && chart != situation.chart {
-        return Course::Refuse(Refusal::OtherChart { theirs: chart.to_owned() });
+    if let Some(refusal) = another_owner(history, situation) {
+        return Course::Refuse(refusal);
     }
+    if latest.is_proven() {
+        return by_helm(latest, known, situation, Course::TakeCharge(Taking::ByHelm));
+    }
+    let has_proof = history.iter().any(Release::is_proven);
+    match &situation.noted {
+        // Somebody wrote over a record of ours.
+        Noted::Entry(entry) if latest.revision <= entry.revision => Course::Recover,
+        Noted::Entry(entry) => by_helm(latest, known, situation, observed(latest, Some(entry), history, situation)),
+        Noted::Unknown if has_proof => by_helm(latest, known, situation, observed(latest, None, history, situation)),
+        Noted::Unknown | Noted::Nothing => unknown(latest, has_proof, known, situation),
+    }
+}
+
+/// Another custom resource has the release, by the newest record that says whose it is. That is believed without proof: it only leads to a
+/// refusal.
+fn another_owner(history: &History, situation: &Situation<'_>) -> Option<Refusal> {
+    if matches!(situation.noted, Noted::Entry(_)) || history.belongs_to(situation.owner) == Some(true) {
+        return None;
+    }
+    let newest = history.iter().rev().find_map(|release| {
+        let owner = release.own.as_ref().or(release.claimed.as_deref()).map(|own| own.owner.clone());
+        release.claims_to_belong_to(situation.owner).map(|is_ours| (is_ours, owner))
+    });
+    newest.filter(|(is_ours, _)| !is_ours).map(|(_, owner)| Refusal::Owned(owner.map(Box::new)))
+}
+
+/// A record that nothing vouches for, of a release of which nothing is noted.
+fn unknown(latest: &Release, has_proof: bool, known: &Revisions, situation: &Situation<'_>) -> Course {
+    let is_earlier_life = |claimed: &Own| {
+        latest.proof == Proof::Missing(Doubt::OtherOwner) && claimed.owner.is_another_life_of(situation.owner)
+    };
+    if latest.claimed.as_deref().is_some_and(is_earlier_life) {
+        return Course::Recover;
+    }
+    match latest.claims_to_belong_to(situation.owner) {
+        claims if claims.is_some() || has_proof => match situation.may_sign {
+            true => Course::Sign,
+            false => {
+                let Proof::Missing(doubt) = latest.proof else { return Course::Ask };
+                Course::Refuse(Refusal::Unproven { revision: latest.revision, doubt: Some(doubt) })
+            }
+        },
+        _ => foreign(latest, known, situation),
+    }
+}
+
+/// A release of helm or operator-sdk.
+fn foreign(latest: &Release, known: &Revisions, situation: &Situation<'_>) -> Course {
+    let chart = latest.chart_name();
+    let adopted = match latest.status {
+        _ if chart != situation.chart => Course::Refuse(Refusal::OtherChart { theirs: chart.to_owned() }),
+        _ if !situation.adopts_releases => Course::Refuse(Refusal::NotAdopted),
+        _ => Course::TakeCharge(Taking::Adopted),
+    };
+    match (by_helm(latest, known, situation, adopted.clone()), adopted) {
+        // What helm did not finish is there all the same, and somebody else's.
+        (Course::Deploy, Course::Refuse(refusal)) => Course::Refuse(refusal),
+        (course, _) => course,
+    }
+}
+
+/// The way of a record that helm wrote, where `deployed` is that of a deployed one.
+fn by_helm(latest: &Release, known: &Revisions, situation: &Situation<'_>, deployed: Course) -> Course {
     let is_at_work = latest.status.is_pending() || latest.status == Status::Uninstalling;
     let age = situation.now.duration_since(latest.written_at());
     match latest.status {
         status if is_at_work && age < IN_FLIGHT => {
             Course::Wait { revision: latest.revision, status, is_new: age < A_MOMENT }
         }
-        Status::Deployed if was_ours => Course::TakeCharge(Taking::ByHelm),
-        Status::Deployed => Course::TakeCharge(Taking::Adopted),
+        Status::Deployed => deployed,
         Status::Uninstalled => Course::Reinstall,
         // What helm tried in vain or gave up. Our own revision is still the right one, if it is.
         _ => again_or_anew(known, situation),
+    }
+}
+
+/// A person upgraded our release with helm, or somebody forged a record above ours. Nobody can tell which, so it stays as it is until spec or
+/// chart change, and nothing is taken from it.
+fn observed(latest: &Release, entry: Option<&Entry>, history: &History, situation: &Situation<'_>) -> Course {
+    let answered = entry.and_then(|entry| entry.request);
+    if situation.request.answer().is_some_and(|answer| Some(answer) != answered) {
+        return match situation.request {
+            Request::Revision(to) => rolled_back(to, history),
+            _ => Course::Deploy,
+        };
+    }
+    let seen = entry.and_then(|entry| entry.observed.as_ref()).filter(|seen| seen.revision == latest.revision);
+    let overrides = match (seen, entry) {
+        (Some(seen), _) => seen.digest.as_str(),
+        (None, Some(entry)) if !situation.is_observed => &entry.digest,
+        _ => situation.wanted,
+    };
+    match overrides == situation.wanted {
+        true => Course::Observe { revision: latest.revision, overrides: overrides.to_owned() },
+        false => Course::Deploy,
+    }
+}
+
+fn rolled_back(to: u32, history: &History) -> Course {
+    match history.get(to) {
+        Some(target) if target.is_proven() => Course::RollBack { to, failed: false },
+        Some(_) => Course::Refuse(Refusal::UnprovenTarget { wanted: to }),
+        None => {
+            let known = history.iter().map(|release| release.revision).collect();
+            Course::Refuse(Refusal::NoSuchRevision { wanted: to, known })
+        }
     }
 }
 
@@ -251,21 +408,11 @@ fn ours(
         && was_ever_deployed(latest, known, history)
     {
         let Some(history) = history else { return Course::Ask };
-        return match history.get(to) {
-            Some(_) => Course::RollBack { to, failed: false },
-            None => {
-                let known = history.iter().map(|release| release.revision).collect();
-                Course::Refuse(Refusal::NoSuchRevision { wanted: to, known })
-            }
-        };
+        return rolled_back(to, history);
     }
     let is_wanted = own.digest == situation.wanted || is_held(own, situation);
     match latest.status {
         Status::Deployed if !is_wanted => Course::Deploy,
-        Status::Deployed if own.owner.uid != situation.owner.uid => match history {
-            None => Course::Ask,
-            Some(_) => Course::TakeCharge(Taking::NewLife),
-        },
         Status::Deployed => Course::Keep,
         Status::Superseded | Status::Uninstalled => Course::Deploy,
         _ if !is_wanted => again_or_anew(known, situation),

@@ -16,7 +16,7 @@ use kube::runtime::watcher::{self, Event};
 use tokio::sync::watch;
 
 use crate::discovery::Kind;
-use crate::watching;
+use crate::watching::{self, Tolerant, tolerant_events};
 
 /// Somebody may give the permission while the operator runs.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
@@ -100,11 +100,11 @@ pub fn follow(client: Client) -> Definitions {
 
 /// Watches until that is refused. The watch is over then, for all who count watches: it can be done without.
 async fn refusal(
-    api: &Api<PartialObjectMeta<CustomResourceDefinition>>,
+    api: &Api<Tolerant<PartialObjectMeta<CustomResourceDefinition>>>,
     tell: &watch::Sender<Known>,
 ) -> Option<watcher::Error> {
     let mut all = HashMap::new();
-    let events = watching::events(api.clone(), None);
+    let events = tolerant_events(api.clone(), None, None);
     pin_mut!(events);
     while let Some(event) = events.next().await {
         match event {

@@ -5,6 +5,7 @@
 //!
 //! | module | what is in it |
 //! |---|---|
+//! | [`absence`] | whether a kind that is not listed is gone, or only away |
 //! | [`catalog`] | what the API server said, as it said it |
 
 use std::collections::HashMap;
@@ -21,6 +22,7 @@ use crate::definitions::{Definitions, Known};
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
 
+pub mod absence;
 pub mod catalog;
 
 pub use catalog::Catalog;
@@ -39,6 +41,8 @@ pub struct Kind {
     pub resource: ApiResource,
     pub namespaced: bool,
     pub has_status: bool,
+    /// Whether its objects can be read, changed and deleted. Others, such as a Binding, are requests rather than objects.
+    pub is_manageable: bool,
 }
 
 /// One answer of the API server.
@@ -223,7 +227,7 @@ pub fn kinds_of_crd(crd: &Value) -> Vec<(GroupVersionKind, Kind)> {
     let kinds = versions.filter_map(|version| version.get("name")?.as_str()).map(|version| {
         let gvk = GroupVersionKind::gvk(group, version, kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, plural);
-        (gvk, Kind { resource, namespaced, has_status: false })
+        (gvk, Kind { resource, namespaced, has_status: false, is_manageable: true })
     });
     kinds.collect()
 }

@@ -36,6 +36,10 @@ pub enum Category {
     EmptyRender,
     /// The release record cannot be read, or is not ours.
     RecordUnusable,
+    /// Nothing vouches for the release record.
+    RecordUnproven,
+    /// Another tool made the release, and the watch does not allow that it is adopted.
+    AdoptionNotAllowed,
     /// The record of what is deployed went, and nothing tells what it held.
     RecordLost,
     /// The custom resource asks to go back to a revision that is not there.
@@ -48,10 +52,14 @@ pub enum Category {
     HookFailed,
     /// A revision failed, and an earlier one was put in its place.
     RolledBack,
+    /// The custom resource makes revisions too fast.
+    TooManyRevisions,
     /// Nobody can tell what an annotation asks for, and a guess could do harm.
     InvalidAnnotation,
     /// An object needs something that is not there, a namespace for example.
     Missing,
+    /// Nobody says in which namespace the release lives, or it would move to another.
+    InvalidNamespace,
     /// The release would live in a namespace that the operator does not look at.
     OutOfReach,
     /// Something has to end first.
@@ -82,14 +90,18 @@ impl Category {
             Category::NotAllowed => "NotAllowed",
             Category::EmptyRender => "EmptyRender",
             Category::RecordUnusable => "RecordUnusable",
+            Category::RecordUnproven => "RecordUnproven",
+            Category::AdoptionNotAllowed => "AdoptionNotAllowed",
             Category::RecordLost => "RecordLost",
             Category::NoSuchRevision => "NoSuchRevision",
             Category::RetriesExhausted => "RetriesExhausted",
             Category::NotReadyInTime => "NotReadyInTime",
             Category::HookFailed => "HookFailed",
             Category::RolledBack => "RolledBack",
+            Category::TooManyRevisions => "TooManyRevisions",
             Category::InvalidAnnotation => "InvalidAnnotation",
             Category::Missing => "Missing",
+            Category::InvalidNamespace => "InvalidNamespace",
             Category::OutOfReach => "OutOfReach",
             Category::Waiting => "Waiting",
             Category::ApplyFailed => "ApplyFailed",
@@ -104,12 +116,13 @@ impl Category {
         use Category::*;
         match self {
             InvalidValues | InvalidChart | RenderFailed | InvalidManifest | EmptyRender | NotAllowed => Retry::Never,
-            NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation | OutOfReach => {
-                Retry::Never
-            }
+            NoSuchRevision | RetriesExhausted | NotReadyInTime | RolledBack | InvalidAnnotation | OutOfReach
+            | InvalidNamespace => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
-            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordLost
-            | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
+            InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordUnproven
+            | AdoptionNotAllowed | RecordLost | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
+            // The error itself says when.
+            TooManyRevisions => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable | NotLeading => Retry::Often,
             Waiting => Retry::Soon,
         }
@@ -118,7 +131,8 @@ impl Category {
     /// Whether a failed attempt to apply a revision says something about the revision. Where the API server cannot be reached,
     /// or something has to end first, it does not.
     pub fn counts_as_failure(self) -> bool {
-        !matches!(self, Category::Unreachable | Category::Waiting | Category::HelmFailed | Category::NotLeading)
+        use Category::*;
+        !matches!(self, Unreachable | Waiting | HelmFailed | NotLeading | TooManyRevisions)
     }
 
     /// Whether the cluster may be repaired so that the same revision goes in: a permission is given, a CRD installed.

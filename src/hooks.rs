@@ -111,7 +111,7 @@ pub struct Mark {
     /// A revision that is tried again runs the hook that failed again, and no other.
     pub attempt: u32,
     pub phase: HookPhase,
-    /// In seconds since 1970.
+    /// In seconds since 1970, on the API server's clock.
     pub since: i64,
 }
 
@@ -121,9 +121,14 @@ impl Mark {
         format!("{revision}.{}.{}.{}.{owner}", self.event.as_str(), self.hook, self.attempt)
     }
 
-    /// How long it may still take.
-    pub fn left(&self, limit: Duration, now: Timestamp) -> Option<Duration> {
-        let passed = u64::try_from(now.as_second().saturating_sub(self.since)).unwrap_or_default();
+    /// How long it may still take. `now` and `created` are on the API server's clock.
+    ///
+    /// Once the run has an object, the time counts from the creation of that: the API server wrote it. A record may have been
+    /// written by a replica whose clock was wrong. Where nothing else is known, a beginning that lies in the future is as wrong
+    /// as one that lies as long in the past: a run must neither end early nor go on for ever because of it.
+    pub fn left(&self, limit: Duration, created: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+        let since = created.map_or(self.since, Timestamp::as_second);
+        let passed = now.as_second().abs_diff(since);
         limit.checked_sub(Duration::from_secs(passed)).filter(|left| !left.is_zero())
     }
 }
@@ -155,7 +160,8 @@ pub fn recorded(hook: &Hook) -> HookRecord {
             .lines()
             .filter(|line| !line.starts_with("# Source: "))
             .map(|line| format!("{line}\n"))
-            .collect(),
+            .collect::<String>()
+            .into(),
         events: hook.events.clone(),
         weight: hook.object.annotation("helm.sh/hook-weight").and_then(|text| text.parse().ok()).unwrap_or(0),
         delete_policies: list("helm.sh/hook-delete-policy"),
@@ -166,7 +172,7 @@ pub fn recorded(hook: &Hook) -> HookRecord {
 
 /// The objects of a hook. One that cannot be read is never made, and has none.
 pub fn objects_of(hook: &HookRecord) -> Vec<Object> {
-    let hooks = manifest::read_record(&hook.manifest).map(|rendered| rendered.hooks).unwrap_or_default();
+    let hooks = manifest::read_record(&hook.manifest.read()).map(|rendered| rendered.hooks).unwrap_or_default();
     hooks.into_iter().flat_map(Hook::into_objects).collect()
 }
 
@@ -210,6 +216,11 @@ pub fn note(marks: &mut Vec<Mark>, mark: Mark) {
         Some(known) => *known = mark,
         None => marks.push(mark),
     }
+}
+
+/// When the API server created an object.
+pub fn created(object: &Value) -> Option<Timestamp> {
+    object.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok()
 }
 
 /// What has become of an object of a hook.

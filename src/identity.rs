@@ -2,13 +2,15 @@
 //!
 //! Pure, apart from the clock. A reconcile and a preview of it answer these questions here, so that they cannot differ.
 
-use k8s_openapi::jiff::Timestamp;
+use std::collections::HashSet;
+
 use kube::ResourceExt;
 use serde_json::Value;
 
 use crate::applyset::Contents;
 use crate::chart::Chart;
-use crate::course::{Request, Situation};
+use crate::cluster::clock;
+use crate::course::{Noted, Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::hooks::{self, Event};
 use crate::plan::{Owner, Target};
@@ -34,6 +36,7 @@ pub struct Identity {
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
     allow_empty: bool,
+    adopts_releases: bool,
     crds: Crds,
     lookup: Lookup,
 }
@@ -54,11 +57,37 @@ impl Identity {
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of_all(cr.annotations(), watch),
             allow_empty: watch.allow_empty,
+            adopts_releases: watch.adopt.allows_releases(),
             crds: watch.crds,
             lookup: watch.lookup,
             owner,
             status,
         }
+    }
+
+    /// Why nothing may be done with the release: nobody says where it lives, or it would move. Only a release of a cluster-scoped
+    /// resource can. Whoever writes the status can cause this refusal, and nothing else: what it says is never used as a place.
+    pub fn misplaced(&self, watch: &Watch) -> Option<String> {
+        if self.owner.namespace.is_some() {
+            return None;
+        }
+        let told = self.told_namespace();
+        let Some(namespace) = &watch.release_namespace else {
+            let hint = match (told, self.told_revision()) {
+                (Some(told), _) => format!("; the release {} lives in {told}", self.release),
+                (None, Some(_)) => format!("; earlier versions kept releases in {}", self.namespace),
+                (None, None) => String::new(),
+            };
+            return Some(format!(
+                "the kind is cluster-scoped and its entry in watches.yaml has no `releaseNamespace`: have an administrator set it to the namespace that the releases live in{hint}"
+            ));
+        };
+        told.filter(|told| told != namespace).map(|told| moved(&self.release, told, namespace))
+    }
+
+    /// The namespace that the status says the release lives in.
+    fn told_namespace(&self) -> Option<&str> {
+        self.status.as_ref()?.pointer("/deployedRelease/namespace")?.as_str()
     }
 
     pub fn owner_mark(&self) -> OwnerMark {
@@ -81,6 +110,7 @@ impl Identity {
             allow_empty: self.allow_empty,
             crds: self.crds,
             may_own: !hooks::has(Event::PreDelete, hooks),
+            made: HashSet::new(),
         }
     }
 
@@ -124,6 +154,7 @@ impl Identity {
         owner: &'a OwnerMark,
         wanted: &'a str,
         chart: &'a str,
+        (noted, may_sign): (Noted, bool),
     ) -> Situation<'a> {
         Situation {
             owner,
@@ -133,10 +164,14 @@ impl Identity {
             retries: self.wishes.retries,
             asked: wishes::asked(cr.annotations()),
             rolls_back: self.wishes.on_failure == OnFailure::Rollback,
+            noted,
+            may_sign,
+            adopts_releases: self.adopts_releases,
+            is_observed: self.is_observed(cr),
             is_new: is_new(cr),
             told: self.told_revision(),
             has_contents: contents(cr) != Contents::default(),
-            now: Timestamp::now(),
+            now: clock::now(),
         }
     }
 
@@ -155,10 +190,10 @@ impl Identity {
         }
     }
 
-    /// The revision that the status says is deployed.
+    /// The revision that the status says is deployed. Others than the operator may write the status.
     pub fn told_revision(&self) -> Option<u32> {
         let revision = self.status.as_ref()?.pointer("/deployedRelease/revision")?.as_u64()?;
-        u32::try_from(revision).ok()
+        u32::try_from(revision).ok().filter(|revision| *revision <= release::LAST_REVISION)
     }
 
     /// The number of a revision that is made now. Numbers go on where the records went, so that a later one is always newer
@@ -183,6 +218,13 @@ impl Identity {
         let observed = self.status.as_ref().and_then(|status| status["observedGeneration"].as_i64());
         observed.is_some() && observed == cr.metadata.generation
     }
+}
+
+/// What to do about a release that would move.
+pub fn moved(release: &str, from: &str, to: &str) -> String {
+    format!(
+        "the release {release} lives in the namespace {from}, but `releaseNamespace` in watches.yaml is {to} now, and a release does not move: set it back to {from}; to move the release, delete the custom resource while it is {from} (with the annotation chartwright.dev/deletion-policy: orphan its objects stay), then change the field and create the custom resource again"
+    )
 }
 
 /// Whether nothing was ever deployed for a custom resource: the finalizer comes before the first record.

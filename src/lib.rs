@@ -22,13 +22,17 @@
 //! | [`course`] | which way a release goes next |
 //! | [`plan`] | what to do, as data |
 //! | [`reach`] | what a release may write outside of its namespace |
+//! | [`sensitive`] | release records, tokens and the operator's Secrets, which no chart may write or read |
+//! | [`protected`] | the operator's own objects, which no release may touch |
 //! | [`applyset`] | marks that say which objects belong together |
 //! | [`ownership`] | whose is an object that exists already |
+//! | [`adoption`] | the fact that an object was there before its release |
 //! | [`preflight`] | asking the API server about everything before the first write |
 //! | [`apply`] | doing it |
 //! | [`drift`] | has somebody changed an object since, and what others may decide |
 //! | [`hooks`] | what a chart runs at events of a release's life |
 //! | [`prune`] | removing what is provably ours and no longer wanted |
+//! | [`trust`] | what the operator believes although tenants can write where it is stored |
 //! | [`uninstall`] | removing all of a release |
 //! | [`release`] | Helm's record of it |
 //! | [`health`] | is an object ready, and if not, why |
@@ -37,6 +41,7 @@
 //! | [`identity`] | who it is, and what its release is called |
 //! | [`reconcile`] | the story |
 //! | [`preview`] | what the next reconcile would do, without doing it |
+//! | [`printable`] | text that cannot steer a terminal |
 //! | [`redaction`] | what must not be shown, taken out of whatever leaves |
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
@@ -62,9 +67,14 @@
 //! | [`scaffold`] | from a chart to an operator project |
 //! | [`cli`] | one file per command |
 
+// Output goes through `cli::output`, which writes control characters out.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod account;
+pub mod adoption;
 pub mod apply;
 pub mod applyset;
+mod aside;
 pub mod calls;
 pub mod chart;
 pub mod children;
@@ -92,6 +102,8 @@ pub mod packed;
 pub mod plan;
 pub mod preflight;
 pub mod preview;
+pub mod printable;
+pub mod protected;
 pub mod prune;
 pub mod queue;
 pub mod reach;
@@ -101,10 +113,14 @@ pub mod release;
 pub mod render;
 pub mod scaffold;
 pub mod scalers;
+pub mod sensitive;
 pub mod slots;
 pub mod sources;
 pub mod status;
+#[cfg(test)]
+mod steps;
 pub mod telemetry;
+pub mod trust;
 pub mod uninstall;
 pub mod values;
 pub mod watches;

@@ -4,6 +4,7 @@
 //! custom resource, by owner reference or by annotation.
 
 use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use kube::core::ObjectMeta;
 
@@ -14,6 +15,9 @@ use crate::drift::{Rule, Rules};
 use crate::object::{ObjectKey, split_api_version};
 use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
 use crate::queue::{Queue, Urgency};
+
+/// How often objects that nobody recorded may have a custom resource of another namespace reconciled.
+const STRANGERS: Duration = Duration::from_secs(5);
 
 /// The custom resource that an object belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +31,14 @@ pub struct Parent {
 impl Parent {
     pub fn of_test(name: &str) -> Self {
         Parent { kind: 0, place: Place::new(Some("default"), name) }
+    }
+}
+
+impl Parent {
+    /// Whether an object can belong to it only by an annotation, which everybody may write who may write the object: it is in
+    /// another namespace. What is cluster-scoped only administrators write.
+    pub fn is_afar(&self, object: &Place) -> bool {
+        object.namespace.is_some() && object.namespace != self.place.namespace
     }
 }
 
@@ -108,9 +120,23 @@ impl Listeners {
         Some(Parent { kind: number, place: place.clone() })
     }
 
+    /// `the App web`, for messages.
+    pub fn name_of(&self, parent: &Parent) -> String {
+        let kind = self.read().get(parent.kind).map(|listener| listener.kind.resource.kind.clone());
+        format!("the {} {}", kind.as_deref().unwrap_or("resource"), parent.place.name)
+    }
+
     pub fn tell(&self, parent: &Parent, urgency: Urgency) {
         if let Some(listener) = self.read().get(parent.kind).filter(|listener| listener.cares) {
             listener.queue.tell(parent.place.clone(), urgency);
+        }
+    }
+
+    /// The same about an object that only claims to belong to the custom resource, from a namespace that others may write to. It
+    /// waits until [`STRANGERS`] is over and then comes last, however often and by how many objects it is told.
+    pub fn tell_of_stranger(&self, parent: &Parent) {
+        if let Some(listener) = self.read().get(parent.kind).filter(|listener| listener.cares) {
+            listener.queue.tell_later(parent.place.clone(), STRANGERS);
         }
     }
 

@@ -1,5 +1,7 @@
 //! The `chartwright` program: parse, run, exit code.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -29,7 +31,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
             runtime.shutdown_timeout(Duration::from_millis(500));
             return ended;
         }
-        Command::Version => println!("chartwright {}", env!("CARGO_PKG_VERSION")),
+        Command::Version => cli::output::print(concat!("chartwright ", env!("CARGO_PKG_VERSION"), "\n"))?,
         Command::Completion(args) => return cli::completion::run(&args),
         Command::Man(args) => return cli::man::run(&args),
         Command::Reference => cli::output::print(&cli::reference::page())?,
@@ -47,6 +49,7 @@ fn execute(command: Command) -> anyhow::Result<ExitCode> {
         Command::History(args) => return in_runtime(cli::history::run(args)),
         Command::Rollback(args) => return in_runtime(cli::rollback::run(args)),
         Command::Adopt(args) => return in_runtime(cli::adopt::run(args)),
+        Command::Trust(args) => return in_runtime(cli::trust::run(args)),
         Command::Test(args) => return in_runtime(cli::test::run(args)),
         Command::LogLevel(args) => return in_runtime(cli::log_level::run(args)),
         Command::Status(args) => return in_runtime(cli::status::run(args)),

@@ -2,15 +2,20 @@
 //!
 //! Pure; only [`read_aside`] waits its turn. It refuses output that is not a list of Kubernetes objects, and names the chart's file in which that stands.
 
+pub mod generated;
 pub mod order;
 
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
+use crate::aside;
 use crate::chart::notes;
 use crate::error::Category;
 use crate::object::{Object, ObjectError};
-use crate::yaml::{self, YamlError};
+use crate::yaml::{self, Problem, YamlError};
+
+/// More objects than any chart renders.
+pub const MOST_OBJECTS: usize = 20_000;
 
 /// Makes an object a hook.
 pub const HOOK: &str = "helm.sh/hook";
@@ -63,24 +68,64 @@ pub enum ManifestError {
     Yaml { file: String, error: YamlError },
     #[error("{file}: this is no Kubernetes object: {error}")]
     Object { file: String, error: ObjectError },
+    #[error("the chart renders more than this operator takes: {0}; let it render less, or split it")]
+    TooMuch(Limit),
+    #[error(
+        "the manifest of a release record exceeds a limit of this operator: {0}; restore the record from a backup, or delete it if the release is not needed"
+    )]
+    RecordTooMuch(Limit),
+}
+
+/// What a manifest may hold at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Limit {
+    #[error("more than {MOST_OBJECTS} objects")]
+    Objects,
+    #[error("more than {} values in all objects together", yaml::MAX_NODES)]
+    Values,
 }
 
 impl ManifestError {
     pub fn category(&self) -> Category {
-        Category::InvalidManifest
+        match self {
+            ManifestError::RecordTooMuch(_) => Category::RecordUnusable,
+            _ => Category::InvalidManifest,
+        }
     }
 }
 
 /// Reads what `helm template --include-crds` printed just now. Nothing that anybody stored is read so: its crds/ are believed.
 pub fn read(text: &str) -> Result<Rendered, ManifestError> {
     // helm prints crds/ first. What says later that it is of crds/ was written by a template, and is no exception from anything.
-    read_with(text, Crds::First)
+    read_with(text, Crds::First).map_err(|limited| limited.or(ManifestError::TooMuch))
 }
 
 /// Reads the manifest of a release record, or that of one of its hooks. A record holds nothing of crds/, and others may write it:
 /// whatever it says about where an object comes from, the object is an ordinary one, for which all limits hold.
 pub fn read_record(text: &str) -> Result<Rendered, ManifestError> {
-    read_with(text, Crds::None)
+    aside::here(text.len(), || read_with(text, Crds::None)).map_err(|limited| limited.or(ManifestError::RecordTooMuch))
+}
+
+/// Why a text was not read.
+enum Limited {
+    Wrong(ManifestError),
+    TooMuch(Limit),
+}
+
+impl Limited {
+    fn or(self, too_much: fn(Limit) -> ManifestError) -> ManifestError {
+        match self {
+            Limited::Wrong(error) => error,
+            Limited::TooMuch(limit) => too_much(limit),
+        }
+    }
+
+    fn of(file: &str, error: YamlError) -> Self {
+        match error.problem {
+            Problem::TooManyNodes => Limited::TooMuch(Limit::Values),
+            _ => Limited::Wrong(ManifestError::Yaml { file: file.to_owned(), error }),
+        }
+    }
 }
 
 /// Which documents may be of crds/.
@@ -90,20 +135,33 @@ enum Crds {
     None,
 }
 
-fn read_with(text: &str, crds: Crds) -> Result<Rendered, ManifestError> {
+fn read_with(text: &str, crds: Crds) -> Result<Rendered, Limited> {
+    read_within(text, crds, Budget { objects: MOST_OBJECTS, nodes: yaml::MAX_NODES })
+}
+
+/// What is left of the limits.
+#[derive(Clone, Copy)]
+struct Budget {
+    objects: usize,
+    nodes: usize,
+}
+
+fn read_within(text: &str, crds: Crds, mut left: Budget) -> Result<Rendered, Limited> {
     let mut rendered = Rendered::default();
     for Sourced { file, is_crd, document } in sourced(text, crds) {
         if let Some(text) = notes::read(file, document) {
             rendered.notes = text;
             continue;
         }
-        let value = yaml::parse(document).map_err(|error| ManifestError::Yaml { file: file.to_owned(), error })?;
+        let value = yaml::parse_within(document, &mut left.nodes).map_err(|error| Limited::of(file, error))?;
         let Items { all, is_list, may_be_hooks } = items(value);
+        left.objects = left.objects.checked_sub(all.len()).ok_or(Limited::TooMuch(Limit::Objects))?;
         // Nothing comes of an empty list, but Helm has it in its record.
         let mut is_ordinary = all.is_empty() && is_list && !may_be_hooks && !is_crd;
         let hooks_before = rendered.hooks.len();
         for item in all {
-            let object = Object::new(item).map_err(|error| ManifestError::Object { file: file.to_owned(), error })?;
+            let object = Object::new(item)
+                .map_err(|error| Limited::Wrong(ManifestError::Object { file: file.to_owned(), error }))?;
             match rendered.hooks.get_mut(hooks_before) {
                 Some(list) => list.others.push(object),
                 None if is_crd => rendered.crds.push(object),
@@ -473,6 +531,35 @@ items:
     fn an_error_names_the_charts_file() {
         let error = read("---\n# Source: app/templates/a.yaml\nkind: A\n").unwrap_err();
         assert_eq!(error.to_string(), "app/templates/a.yaml: this is no Kubernetes object: it has no apiVersion");
+    }
+
+    #[test]
+    fn a_manifest_has_so_many_objects_and_values_and_no_more() {
+        const ONE: &str = "{apiVersion: v1, kind: A, metadata: {name: a}}";
+        let objects = |count: usize| format!("---\n{ONE}\n").repeat(count);
+        let list = |count| format!("kind: List\napiVersion: v1\nitems: [{}]", vec![ONE; count].join(","));
+        let budget = Budget { objects: 3, nodes: 50 };
+        let limit = |text: &str| match read_within(text, Crds::None, budget) {
+            Ok(_) => None,
+            Err(Limited::TooMuch(limit)) => Some(limit),
+            Err(Limited::Wrong(error)) => panic!("{error}"),
+        };
+        assert_eq!((limit(&objects(3)), limit(&list(3))), (None, None));
+        assert_eq!((limit(&objects(4)), limit(&list(4))), (Some(Limit::Objects), Some(Limit::Objects)));
+        let values = |count| {
+            format!("{{apiVersion: v1, kind: A, metadata: {{name: a}}, data: [{}]}}", vec!["1"; count].join(","))
+        };
+        assert_eq!((limit(&values(35)), limit(&values(50))), (None, Some(Limit::Values)));
+        assert_eq!(limit(&[values(20), values(20)].join("\n---\n")), Some(Limit::Values), "all together count");
+    }
+
+    #[test]
+    fn whose_fault_too_much_is_depends_on_who_wrote_it() {
+        let text = "---\n{apiVersion: v1, kind: A, metadata: {name: a}}\n".repeat(MOST_OBJECTS + 1);
+        let (recorded, fresh) = (read_record(&text).unwrap_err(), read(&text).unwrap_err());
+        assert_eq!((recorded.category(), fresh.category()), (Category::RecordUnusable, Category::InvalidManifest));
+        assert!(recorded.to_string().contains("more than 20000 objects; restore the record"), "{recorded}");
+        assert!(fresh.to_string().contains("more than 20000 objects; let it render less"), "{fresh}");
     }
 
     #[test]

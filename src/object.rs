@@ -36,6 +36,8 @@ pub struct ObjectKey {
 
 impl ObjectId {
     pub fn key(&self) -> ObjectKey {
+        #[cfg(test)]
+        crate::steps::count();
         ObjectKey {
             group: self.group.clone(),
             kind: self.kind.clone(),

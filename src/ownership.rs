@@ -16,6 +16,8 @@ pub enum Claim {
     Ours,
     /// Somebody's, named for a person.
     Foreign(String),
+    /// Outside of the release's namespace, and only Helm's marks name the release. A Helm release of an administrator has those too.
+    Helm,
     /// Nobody says that it is theirs.
     Loose,
 }
@@ -38,7 +40,8 @@ pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -
         };
     }
     match helm {
-        Some(_) if is_our_release => Claim::Ours,
+        Some(_) if is_our_release && live.namespace.as_deref() == Some(namespace) => Claim::Ours,
+        Some(_) if is_our_release => Claim::Helm,
         Some(other) => Claim::Foreign(format!("the Helm release {other}")),
         None => Claim::Loose,
     }
@@ -56,6 +59,7 @@ pub fn marks(live: &ObjectMeta) -> ObjectMeta {
             &live.annotations,
             &[RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE],
         ),
+        namespace: live.namespace.clone(),
         owner_references: controller(live).map(|controller| vec![controller.clone()]),
         ..ObjectMeta::default()
     }
@@ -150,7 +154,10 @@ mod tests {
 
     #[test]
     fn helms_marks_count_where_nobody_owns_the_object() {
-        assert_eq!(judged(helm("web", "here")), Claim::Ours);
+        let mut inside = helm("web", "here");
+        inside["namespace"] = "here".into();
+        assert_eq!(judged(inside), Claim::Ours);
+        assert_eq!(judged(helm("web", "here")), Claim::Helm, "outside of the namespace these marks are not enough");
         assert_eq!(judged(helm("web", "there")), Claim::Foreign("the Helm release there/web".into()));
         let unmanaged = json!({"annotations": {RELEASE_NAME: "web", RELEASE_NAMESPACE: "here"}});
         assert_eq!(judged(unmanaged), Claim::Loose);

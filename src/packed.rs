@@ -1,20 +1,26 @@
 //! Text that is held for long and read seldom, in as little memory as possible.
 
 use std::io::{Read, Write};
+use std::sync::Arc;
 
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
 
-/// Compressed bytes. Equal texts are packed equally.
+/// Compressed bytes, which clones share. Equal texts are packed equally.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packed(Box<[u8]>);
+pub struct Packed(Arc<[u8]>);
 
 impl Packed {
     pub fn new(bytes: &[u8]) -> Self {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
         let packed = encoder.write_all(bytes).and_then(|()| encoder.finish());
         Packed(packed.expect("writing into memory does not fail").into())
+    }
+
+    /// How much memory it takes.
+    pub fn size(&self) -> usize {
+        self.0.len()
     }
 
     pub fn bytes(&self) -> Vec<u8> {

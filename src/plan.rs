@@ -3,19 +3,23 @@
 //! Pure. The plan says everything; applying it takes no further decision about what should be there. It refuses an empty
 //! render where there was something before: that is a mistake far more often than a wish.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
+use crate::adoption::{self, ADOPTED};
+use crate::apply::crds::GroupKind;
 use crate::applyset;
+use crate::aside;
 use crate::discovery::{Kind, Kinds, kinds_of_crd};
 use crate::error::Category;
-use crate::manifest::{self, Rendered};
+use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
 use crate::release::{Applied, History};
 use crate::scalers::target_of;
+use crate::sensitive::{self, NoObject};
 use crate::watches::Crds;
 
 /// Marks every object of a release; the watches on children select it.
@@ -52,6 +56,8 @@ pub struct Target<'a> {
     /// Whether objects are tied to the custom resource by owner references, where those are possible. Where hooks have to run
     /// before the objects go, they are not: foreground deletion would not wait for the hooks.
     pub may_own: bool,
+    /// What this operator knows that it made for the release: Helm's marks are enough on these, also outside of the release's namespace.
+    pub made: HashSet<ObjectKey>,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -70,6 +76,8 @@ pub struct Planned {
     pub is_scaled: bool,
     /// It is in the cluster just so, and need not be applied.
     pub is_settled: bool,
+    /// It existed before the release.
+    pub is_adopted: bool,
 }
 
 impl Planned {
@@ -84,7 +92,18 @@ impl Planned {
             replicas_left: false,
             is_scaled: false,
             is_settled: false,
+            is_adopted: false,
         }
+    }
+
+    /// Marks it as one that existed before the release. The custom resource does not own it: the garbage collector would
+    /// delete it with the custom resource.
+    pub fn adopt(&mut self, owner: &Owner) {
+        self.is_adopted = true;
+        self.object.change(|value| {
+            value.get_mut("metadata").and_then(Value::as_object_mut).map(|metadata| metadata.remove("ownerReferences"));
+        });
+        tied(&mut self.object, owner);
     }
 
     /// Its kind and its namespace: what a watch has to see.
@@ -117,11 +136,20 @@ pub struct Plan {
     pub prune: Vec<Applied>,
     /// Names of objects that hooks make before the others are applied.
     pub hooked: Vec<String>,
+    /// Kinds whose CRDs an earlier turn of the same rollout changed: the API server may not serve them as they are now.
+    pub changing: HashSet<GroupKind>,
 }
 
 impl Plan {
     pub fn ids(&self) -> impl Iterator<Item = ObjectId> {
         self.apply.iter().map(|planned| planned.object.id())
+    }
+
+    /// Takes note of objects that turned out to have existed before the release.
+    pub fn note_adopted(&mut self, ids: &HashSet<ObjectId>, owner: &Owner) {
+        for planned in self.apply.iter_mut().filter(|planned| ids.contains(&planned.object.id())) {
+            planned.adopt(owner);
+        }
     }
 }
 
@@ -131,6 +159,8 @@ pub enum PlanError {
         "the API server does not know the kind of {id} ({api_version}); install what brings it, or check the chart"
     )]
     UnknownKind { id: Box<ObjectId>, api_version: String },
+    #[error(transparent)]
+    NoObject(#[from] NoObject),
     #[error("the chart renders {id} twice; give one of them another name")]
     Duplicate { id: Box<ObjectId> },
     #[error(
@@ -143,6 +173,7 @@ impl PlanError {
     pub fn category(&self) -> Category {
         match self {
             PlanError::UnknownKind { .. } => Category::UnknownKind,
+            PlanError::NoObject(_) => Category::NotAllowed,
             PlanError::Duplicate { .. } => Category::InvalidManifest,
             PlanError::Empty { .. } => Category::EmptyRender,
         }
@@ -151,9 +182,16 @@ impl PlanError {
 
 /// Decides what to do with what a chart rendered. `before` is what earlier revisions have in the cluster.
 pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: &Kinds) -> Result<Plan, PlanError> {
+    const OBJECT: usize = 1024;
+    let length = (rendered.objects.len() + before.len()) * OBJECT;
+    aside::here(length, || plan_all(rendered, before, target, kinds))
+}
+
+fn plan_all(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: &Kinds) -> Result<Plan, PlanError> {
     if rendered.objects.is_empty() && !before.is_empty() && !target.allow_empty {
         return Err(PlanError::Empty { count: before.len() });
     }
+    rendered.objects.iter().chain(&rendered.crds).try_for_each(sensitive::check)?;
     let mut rendered = rendered;
     let mut plan = Plan { replaces_crds: target.crds == Crds::CreateReplace, ..Plan::default() };
     plan.shipped = rendered.crds.iter().map(Object::id).collect();
@@ -163,7 +201,7 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
     let brought = Brought::by(&rendered, before);
     for object in rendered.crds {
         let kind = brought.kind_of(&object, kinds)?;
-        let mut object = object.without_nulls();
+        let mut object = adoption::unclaimed(object.without_nulls());
         // Nothing forbids other things in crds/, and Helm puts them where the release is.
         if kind.namespaced && object.namespace().is_none() {
             object.set_namespace(target.namespace);
@@ -171,8 +209,13 @@ pub fn plan(rendered: Rendered, before: &[Applied], target: &Target<'_>, kinds: 
         plan.crds.push(Planned::new(object, kind, Judged::Wholly));
     }
     let mut seen = HashSet::new();
+    let adopted: HashSet<ObjectKey> =
+        before.iter().filter(|applied| applied.is_adopted).map(|applied| applied.id.key()).collect();
     for object in rendered.objects {
-        let planned = brought.plan_one(object, target, kinds)?;
+        let mut planned = brought.plan_one(object, target, kinds)?;
+        if adopted.contains(&planned.object.id().key()) {
+            planned.adopt(target.owner);
+        }
         let id = planned.object.id();
         if !seen.insert(id.key()) {
             return Err(PlanError::Duplicate { id: Box::new(id) });
@@ -200,14 +243,13 @@ fn gone(before: &[Applied], planned: &HashSet<ObjectKey>) -> Vec<Applied> {
 /// What the release itself brings that its other objects need.
 struct Brought {
     namespaces: HashSet<String>,
-    kinds: Vec<(GroupVersionKind, Kind)>,
+    kinds: HashMap<GroupVersionKind, Kind>,
 }
 
 impl Brought {
     fn by(rendered: &Rendered, before: &[Applied]) -> Self {
-        let is_there = |name: &str| {
-            before.iter().any(|old| old.uid.is_some() && old.id.kind == "Namespace" && old.id.name == name)
-        };
+        let there = before.iter().filter(|old| old.uid.is_some() && old.id.kind == "Namespace");
+        let there: HashSet<&str> = there.map(|old| old.id.name.as_str()).collect();
         let namespaces =
             rendered.objects.iter().filter(|object| object.kind() == "Namespace" && object.api_version() == "v1");
         let crds =
@@ -215,14 +257,15 @@ impl Brought {
         Brought {
             namespaces: namespaces
                 .map(|namespace| namespace.name().to_owned())
-                .filter(|name| !is_there(name))
+                .filter(|name| !there.contains(name.as_str()))
                 .collect(),
-            kinds: crds.flat_map(|crd| kinds_of_crd(crd.value())).collect(),
+            // The first of two that define the same counts.
+            kinds: crds.rev().flat_map(|crd| kinds_of_crd(crd.value()).into_iter().rev()).collect(),
         }
     }
 
     fn brings_kind(&self, gvk: &GroupVersionKind) -> Option<&Kind> {
-        self.kinds.iter().find(|(known, _)| known == gvk).map(|(_, kind)| kind)
+        self.kinds.get(gvk)
     }
 
     fn kind_of(&self, object: &Object, kinds: &Kinds) -> Result<Kind, PlanError> {
@@ -251,7 +294,7 @@ impl Brought {
 
 /// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.
 fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
-    let mut object = object.without_nulls().with_plain_data();
+    let mut object = adoption::unclaimed(object.without_nulls().with_plain_data());
     match kind.namespaced {
         true if object.namespace().is_none() => object.set_namespace(target.namespace),
         // Charts put the release's namespace on everything; on a cluster-scoped object it means nothing.
@@ -268,19 +311,24 @@ fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
     if target.may_own && can_own(owner, &object, kind) {
         object.set_owner(&owner_reference(owner));
     } else {
-        object.set_annotation(PRIMARY_RESOURCE, &place_of(owner));
-        object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(owner));
+        tied(&mut object, owner);
     }
     object
+}
+
+/// Ties an object to the custom resource where an owner reference cannot, or must not.
+fn tied(object: &mut Object, owner: &Owner) {
+    object.set_annotation(PRIMARY_RESOURCE, &place_of(owner));
+    object.set_annotation(PRIMARY_RESOURCE_TYPE, &type_of(owner));
 }
 
 /// An object as the chart had it: without what [`marked`] puts on, but for the namespace.
 pub fn unmarked(mut object: Value) -> Value {
     const LABELS: [&str; 4] = [MANAGED_BY, RELEASE_LABEL, CHART_LABEL, applyset::PART_OF];
-    const ANNOTATIONS: [&str; 4] = [RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE];
+    const ANNOTATIONS: [&str; 5] = [RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, ADOPTED];
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
     metadata.remove("ownerReferences");
-    for (map, keys) in [("labels", LABELS), ("annotations", ANNOTATIONS)] {
+    for (map, keys) in [("labels", &LABELS[..]), ("annotations", &ANNOTATIONS[..])] {
         if let Some(entries) = metadata.get_mut(map).and_then(Value::as_object_mut) {
             entries.retain(|key, _| !keys.contains(&key.as_str()));
             if entries.is_empty() {
@@ -292,32 +340,65 @@ pub fn unmarked(mut object: Value) -> Value {
 }
 
 /// What may be in the cluster by earlier revisions of a release in this namespace, those of other tools included.
-pub fn before(history: &History, namespace: &str, kinds: &Kinds) -> Vec<Applied> {
+///
+/// # Errors
+/// A manifest exceeds a limit, so nobody knows what it holds.
+pub fn before(history: &History, namespace: &str, kinds: &Kinds) -> Result<Vec<Applied>, ManifestError> {
     let mut before = history.objects_since_deployed();
+    let mut known: HashSet<ObjectKey> = before.iter().map(|applied| applied.id.key()).collect();
     for foreign in history.foreign_since_deployed() {
-        for member in members(&foreign.manifest, namespace, kinds) {
-            if !before.iter().any(|known| known.id.key() == member.id.key()) {
-                before.push(member);
-            }
-        }
+        let members = members(&foreign.manifest.read(), namespace, kinds)?;
+        // A record that nothing vouches for tells about the release's namespace alone.
+        let is_told = |member: &Applied| foreign.is_proven() || member.id.namespace.as_deref() == Some(namespace);
+        let members = members.into_iter().filter(is_told);
+        before.extend(members.filter(|member| known.insert(member.id.key())));
     }
-    before
+    Ok(before)
+}
+
+/// The objects that signed records of a release name.
+///
+/// # Errors
+/// A manifest exceeds a limit, so nobody knows what it holds.
+pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<HashSet<ObjectKey>, ManifestError> {
+    let mut proven: HashSet<ObjectKey> =
+        history.objects_since_deployed().into_iter().map(|applied| applied.id.key()).collect();
+    for release in history.foreign_since_deployed().filter(|release| release.is_proven()) {
+        proven.extend(members(&release.manifest.read(), namespace, kinds)?.into_iter().map(|member| member.id.key()));
+    }
+    Ok(proven)
 }
 
 /// The objects of a manifest that another tool recorded for a release in this namespace. What cannot be read was not
 /// applied either, and a kind that is gone took its objects with it.
-pub fn members(manifest: &str, namespace: &str, kinds: &Kinds) -> Vec<Applied> {
-    let objects = manifest::read_record(manifest).map(|rendered| rendered.objects).unwrap_or_default();
+///
+/// # Errors
+/// It exceeds a limit, so nobody knows what it holds.
+pub fn members(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<Applied>, ManifestError> {
+    let objects = match manifest::read_record(manifest) {
+        Ok(rendered) => rendered.objects,
+        Err(error @ ManifestError::RecordTooMuch(_)) => return Err(error),
+        Err(_) => vec![],
+    };
+    let mut are_namespaced: HashMap<(String, String), Option<bool>> = HashMap::new();
     let ids = objects.iter().filter_map(|object| {
         let mut id = object.id();
-        let kind = kinds.any_version(&id.group, &id.kind)?;
-        id.namespace = match kind.namespaced {
+        let ask = || kinds.any_version(&id.group, &id.kind).map(|kind| kind.namespaced);
+        let is_namespaced = *are_namespaced.entry((id.group.clone(), id.kind.clone())).or_insert_with(ask);
+        id.namespace = match is_namespaced? {
             true => id.namespace.or_else(|| Some(namespace.to_owned())),
             false => None,
         };
         Some(Applied::new(id, None))
     });
-    ids.collect()
+    Ok(ids.collect())
+}
+
+/// The kinds of a manifest's objects that the API server does not list.
+pub fn unknown_kinds(manifest: &str, kinds: &Kinds) -> BTreeSet<GroupKind> {
+    let objects = manifest::read_record(manifest).map(|rendered| rendered.objects).unwrap_or_default();
+    let all = objects.iter().map(|object| (object.gvk().group, object.kind().to_owned()));
+    all.filter(|(group, kind)| kinds.any_version(group, kind).is_none()).collect()
 }
 
 /// A cluster-scoped owner may own everything, a namespaced one only what is in its namespace. What is to be kept is not

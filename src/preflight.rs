@@ -5,19 +5,24 @@
 //! decides then. An object that exists and belongs to somebody else is never taken.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard};
 
 use futures::{FutureExt, StreamExt, stream};
 use kube::Error;
+use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
+use serde_json::Value;
 
+use crate::adoption;
 use crate::apply::crds::{self, GroupKind};
 use crate::apply::handover;
+use crate::apply::replace::{self, is_precious};
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Judged, Plan, Planned, Target, is_kept};
-use crate::prune::holds_data;
+use crate::sensitive::{Labels, NoObject, Sensitive};
 
 /// How many objects are asked about at once for one release.
 const AT_ONCE: usize = 8;
@@ -27,13 +32,40 @@ const SHOWN: usize = 3;
 /// What the custom resource allows beyond the usual.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
-    /// Take objects that nobody claims.
-    pub adopt: bool,
+    pub adopt: Adoption,
+    /// Helm's marks name the release that is being taken over, also outside of its namespace.
+    pub helm_marks: bool,
     /// Make objects again where a change is not possible otherwise.
     pub replace: bool,
     /// Leave objects as they are where a change is not possible. So it is when a revision is gone back to, or taken over:
     /// a claim or a cluster IP is worth more than the wording of an old manifest.
     pub leave: bool,
+}
+
+/// Whether an object that exists and belongs to nobody becomes part of the release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Adoption {
+    /// The watch does not allow it, whatever the custom resource says.
+    #[default]
+    NotAllowed,
+    /// The watch allows it, and the custom resource does not ask for it.
+    NotAsked,
+    /// The watch allows it, and the custom resource asks for it.
+    Asked,
+}
+
+impl Adoption {
+    /// How to get an object into the release, for messages.
+    pub fn advice(self) -> &'static str {
+        match self {
+            Adoption::NotAllowed => {
+                "delete it, or ask an administrator to set `adopt: objects` in watches.yaml, which makes the annotation chartwright.dev/adopt: \"true\" take effect"
+            }
+            Adoption::NotAsked | Adoption::Asked => {
+                "delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
+            }
+        }
+    }
 }
 
 /// What is known about the objects of a plan.
@@ -45,8 +77,10 @@ pub struct Preflight {
     pub leave: HashMap<ObjectId, String>,
     /// Written by a helm that does not apply server-side: what it wrote becomes ours first.
     pub hand_over: HashSet<ObjectId>,
-    /// There already, and nobody's until now.
+    /// There already, and still to be marked as adopted.
     pub adopted: HashSet<ObjectId>,
+    /// Marked as adopted, by this release or an earlier one.
+    pub marked: HashSet<ObjectId>,
     /// Not there yet.
     pub new: HashSet<ObjectId>,
     /// Kinds that this release makes others of: nobody can say yet what their objects may be.
@@ -54,17 +88,19 @@ pub struct Preflight {
 }
 
 impl Preflight {
+    /// All objects of the plan that existed before the release.
+    pub fn all_adopted(&self) -> HashSet<ObjectId> {
+        self.adopted.union(&self.marked).cloned().collect()
+    }
+
     fn note(&mut self, id: ObjectId, found: Found) {
         match found {
             Found::New => drop(self.new.insert(id)),
             Found::Replace(uid) => drop(self.replace.insert(id, uid)),
             Found::Leave(uid) => drop(self.leave.insert(id, uid)),
-            Found::There { is_adopted, is_helms } => {
+            Found::There { is_helms } => {
                 if is_helms {
-                    self.hand_over.insert(id.clone());
-                }
-                if is_adopted {
-                    self.adopted.insert(id);
+                    self.hand_over.insert(id);
                 }
             }
             Found::Unjudged => {}
@@ -88,7 +124,7 @@ impl Rejected {
     /// What is to be adopted must have been seen: a chart that was not shown the password in it has drawn a new one.
     pub fn unseen(id: &ObjectId) -> Self {
         belongs(format!(
-            "{id} is to be adopted, but the chart asked for it with `lookup` and was not shown it, so it would be overwritten; set `lookup: namespace` in watches.yaml to have what is in it used, or delete it"
+            "{id} existed before the release, but the chart asked for it with `lookup` and was not shown it, so it would be overwritten; set `lookup: namespace` in watches.yaml to have what is in it used, or delete it"
         ))
     }
 
@@ -103,7 +139,6 @@ impl Rejected {
 enum Found {
     New,
     There {
-        is_adopted: bool,
         is_helms: bool,
     },
     /// The API server could not judge it, and may after the release's other parts are there.
@@ -130,6 +165,7 @@ pub async fn preflight(
         brought: brought(plan),
         changing: &changing,
         defined: crds::defined(plan),
+        seen: Mutex::default(),
     };
     let questions: Vec<_> = plan
         .apply
@@ -146,7 +182,9 @@ pub async fn preflight(
             Err(rejected) => complaints.push(rejected),
         }
     }
+    drop(answers);
     preflight.changing.clone_from(&changing);
+    asker.finish(plan, &mut preflight);
     match complaints.is_empty() {
         true => Ok(preflight),
         false => Err(together(complaints)),
@@ -175,6 +213,15 @@ struct Asker<'a> {
     changing: &'a HashSet<GroupKind>,
     /// Kinds that the release's CRDs define.
     defined: HashSet<GroupKind>,
+    seen: Mutex<Adoptions>,
+}
+
+/// What was found out about adopted objects.
+#[derive(Default)]
+struct Adoptions {
+    /// Taken from nobody right now.
+    new: HashSet<ObjectId>,
+    marked: HashSet<ObjectId>,
 }
 
 impl Asker<'_> {
@@ -192,18 +239,66 @@ impl Asker<'_> {
                     let message = format!("{id} is being deleted; waiting until it is gone");
                     return Err(Rejected { category: Category::Waiting, message });
                 }
-                let is_adopted = !(self.known)(&id, &uid) && self.check_owner(planned, &id).await?;
-                Ok(Found::There { is_adopted, is_helms: handover::handed_over(&answer.object.metadata).is_some() })
+                self.check_content(&id, &answer.object)?;
+                self.note_mark(&id, &answer.object.metadata);
+                if !(self.known)(&id, &uid) {
+                    self.check_owner(planned, &id).await?;
+                }
+                Ok(Found::There { is_helms: handover::handed_over(&answer.object.metadata).is_some() })
             }
             Err(error) => self.weigh(planned, &id, error).await,
         }
     }
 
-    /// An object that we did not record: whose is it? Says whether it is taken from nobody.
-    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<bool, Rejected> {
+    /// An object that we did not record: whose is it?
+    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<(), Rejected> {
         let kind = planned.served_as.as_ref().unwrap_or(&planned.kind);
         let live = self.calls.metadata(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
-        live.map_or(Ok(false), |live| check_claim(id, &live, self.target, self.allowed))
+        let Some(live) = live else { return Ok(()) };
+        if check_claim(id, &live, self.target, self.allowed)? {
+            self.seen().new.insert(id.clone());
+        }
+        self.note_mark(id, &live);
+        Ok(())
+    }
+
+    /// What an apply leaves as it is may make a record of an object that looks harmless in the chart.
+    fn check_content(&self, id: &ObjectId, merged: &DynamicObject) -> Result<(), Rejected> {
+        let labels = merged.metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+        let secret_type = merged.data.get("type").and_then(Value::as_str);
+        let what = Sensitive::of(&id.group, &id.kind, secret_type, &id.name, &labels);
+        match what.filter(|what| !what.may_be_rendered()) {
+            Some(what) => Err(Rejected {
+                category: Category::NotAllowed,
+                message: NoObject { id: Box::new(id.clone()), what }.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    fn note_mark(&self, id: &ObjectId, live: &ObjectMeta) {
+        if adoption::is_marked(live) {
+            self.seen().marked.insert(id.clone());
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Adoptions> {
+        // A poisoned lock still holds what was seen.
+        self.seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Whether an object existed before the release: then it is not deleted to be made again.
+    fn is_adopted(&self, planned: &Planned, id: &ObjectId, live: &ObjectMeta) -> bool {
+        planned.is_adopted || adoption::is_marked(live) || self.seen().new.contains(id)
+    }
+
+    fn finish(self, plan: &Plan, preflight: &mut Preflight) {
+        let seen = self.seen.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Releases of earlier versions say it in their record only.
+        let unmarked = plan.apply.iter().filter(|planned| planned.is_adopted && !planned.is_settled);
+        let unmarked = unmarked.map(|planned| planned.object.id()).filter(|id| !preflight.new.contains(id));
+        preflight.adopted = seen.new.into_iter().chain(unmarked).filter(|id| !seen.marked.contains(id)).collect();
+        preflight.marked = seen.marked;
     }
 
     /// Whether an error speaks about the object or about something that is still to come.
@@ -218,7 +313,10 @@ impl Asker<'_> {
             return Ok(Found::Unjudged);
         }
         let is_of_object = matches!(complaint.category, Category::ImmutableField | Category::InvalidObject);
-        let may_replace = self.allowed.replace && complaint.category == Category::ImmutableField && !holds_data(id);
+        let may_replace = self.allowed.replace
+            && complaint.category == Category::ImmutableField
+            && !is_precious(id)
+            && !planned.is_adopted;
         if self.allowed.leave && is_of_object && !may_replace {
             self.check_owner(planned, id).await?;
             let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
@@ -230,19 +328,29 @@ impl Asker<'_> {
         }
         // Immutable for us only if it is ours to change at all.
         self.check_owner(planned, id).await?;
-        let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
+        let live = self.calls.get(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         let Some(live) = live else { return Ok(Found::New) };
-        let annotations = live.annotations.as_ref();
+        let Some(uid) = live.metadata.uid.clone() else { return Ok(Found::New) };
+        let annotations = live.metadata.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
-        if kept || holds_data(id) {
+        if kept || is_precious(id) || self.is_adopted(planned, id, &live.metadata) {
             // To make it again would lose what it holds, and nobody asked for that.
-            return Err(complaint);
+            return if self.allowed.leave { Ok(Found::Leave(uid)) } else { Err(complaint) };
         }
         if !self.allowed.replace {
             let hint = "set the annotation helm.sdk.operatorframework.io/upgrade-force: \"true\" to delete it and make it again";
             return Err(Rejected { message: format!("{}; {hint}", complaint.message), ..complaint });
         }
-        Ok(live.uid.map_or(Found::New, Found::Replace))
+        if live.metadata.deletion_timestamp.is_some() {
+            return Ok(Found::Replace(uid));
+        }
+        match replace::check(planned, &live, self.calls).await {
+            Ok(_) => Ok(Found::Replace(uid)),
+            // It is checked again right before the deletion, when the release's other parts are there.
+            Err(why) if why.refusal().is_some_and(|error| self.is_excused(error)) => Ok(Found::Replace(uid)),
+            Err(_) if self.allowed.leave => Ok(Found::Leave(uid)),
+            Err(why) => Err(Rejected { category: why.category(), message: why.to_string() }),
+        }
     }
 
     /// Whether an error may go away when the release's other parts are there.
@@ -267,10 +375,17 @@ impl Asker<'_> {
 pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<bool, Rejected> {
     match judge(live, target.release, target.namespace, target.owner) {
         Claim::Ours => Ok(false),
-        Claim::Loose if allowed.adopt => Ok(true),
-        Claim::Loose => Err(belongs(format!(
-            "{id} exists and nobody says that it is theirs; delete it, or set the annotation chartwright.dev/adopt: \"true\" to take it over"
+        Claim::Helm if allowed.helm_marks || target.made.contains(&id.key()) => Ok(false),
+        Claim::Helm => Err(belongs(format!(
+            "{id} exists outside of the release's namespace and belongs to a Helm release of the same name that this operator did not install; uninstall that release, or give the custom resource another name"
         ))),
+        Claim::Loose if id.namespace.as_deref() != Some(target.namespace) => Err(belongs(format!(
+            "{id} exists and nobody says that it is theirs; a release adopts objects in its own namespace only: delete it, or give the object of the chart another name"
+        ))),
+        Claim::Loose if allowed.adopt == Adoption::Asked => Ok(true),
+        Claim::Loose => {
+            Err(belongs(format!("{id} exists and nobody says that it is theirs; {}", allowed.adopt.advice())))
+        }
         Claim::Foreign(who) => {
             Err(belongs(format!("{id} exists and belongs to {who}; give the release another name, or remove it there")))
         }

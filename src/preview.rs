@@ -20,24 +20,26 @@ pub mod others;
 pub mod unified;
 
 use crate::calls::Calls;
-use crate::course::{self, Course, Situation, Taking};
+use crate::course::{self, Course, Noted, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
 use crate::hooks::{self, Event};
 use crate::identity::Identity;
 use crate::manifest::{self, ManifestError, Rendered};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
+use crate::protected::{self, Protected, ProtectedObjects};
 use crate::reach::trial::SOME_NAMESPACE;
 use crate::reach::{self, Allowance, ReachError, Says, Trial};
-use crate::reconcile::{Taken, is_same_input};
+use crate::reconcile::Taken;
 use crate::redaction::Redactor;
 use crate::release::mask;
 use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
 use crate::render::gateway::fence::Fence;
 use crate::render::{self, Helm, Needs, RenderError};
+use crate::sensitive::{self, NoObject};
 use crate::sources::{self, WantedError};
 use crate::values::Values;
 use crate::watches::Watch;
@@ -100,6 +102,10 @@ pub enum PreviewError {
     #[error(transparent)]
     Reach(#[from] ReachError),
     #[error(transparent)]
+    NoObject(#[from] NoObject),
+    #[error(transparent)]
+    Protected(#[from] Protected),
+    #[error(transparent)]
     Rejected(#[from] Rejected),
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -137,6 +143,9 @@ impl Preview {
         if identity.owner.uid.is_empty() {
             identity.owner.uid = UNKNOWN_UID.to_owned();
         }
+        if let Some(why) = identity.misplaced(scene.watch) {
+            return Err(PreviewError::Nothing(why));
+        }
         let store = Store::new(scene.calls.clone());
         let history = store.history(&identity.namespace, &identity.release).await?;
         let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
@@ -161,13 +170,14 @@ impl Preview {
     ) -> Result<Self, PreviewError> {
         let digest = identity.digest(&scene.watch.chart, values);
         let owner = identity.owner_mark();
-        let situation = identity.situation(cr, &owner, &digest, &scene.watch.chart.name);
+        let noted = (Noted::Unknown, false);
+        let situation = identity.situation(cr, &owner, &digest, &scene.watch.chart.name, noted);
         let course = course::decide(&Revisions::of(&history), Some(&history), &situation);
         let release = format!("{}/{}", identity.namespace, identity.release);
         let route = route(&course, &history, &release, &scene.watch.chart.name, |taking| {
             let own = identity.own(String::new());
             let is_observed = identity.is_observed(cr);
-            after_taking(taking, own, is_observed, &history, &situation, is_same(&history, values, scene))
+            after_taking(taking, own, is_observed, &history, &situation)
         })?;
         let drafter = Drafter { identity: &identity, history: &history, values, scene, redactor };
         let Drafted { plan, chart, hooks, before, manner } = drafter.planned(route).await?;
@@ -203,22 +213,11 @@ impl Preview {
     }
 }
 
-fn is_same(history: &History, values: &Values, scene: &Scene<'_>) -> bool {
-    history.latest().is_some_and(|latest| is_same_input(latest, &scene.watch.chart, values))
-}
-
 /// The course after a revision was taken over, by what would be recorded of it. `fresh` is our part of a new record.
-fn after_taking(
-    taking: Taking,
-    fresh: Own,
-    is_observed: bool,
-    history: &History,
-    situation: &Situation<'_>,
-    is_same_input: bool,
-) -> Course {
-    let Some(latest) = history.latest() else { return Course::Deploy };
-    let taken = Taken { taking, latest, history, wanted: situation.wanted, is_observed };
-    let own = taken.own(fresh, is_same_input);
+fn after_taking(taking: Taking, fresh: Own, is_observed: bool, history: &History, situation: &Situation<'_>) -> Course {
+    let Some(latest) = history.latest().filter(|_| taking == Taking::ByHelm) else { return Course::Deploy };
+    let taken = Taken { latest, history, wanted: situation.wanted, is_observed };
+    let own = taken.own(fresh);
     let history = history.clone().with(Release { own: Some(own), ..latest.clone() });
     course::decide(&Revisions::of(&history), Some(&history), situation)
 }
@@ -245,7 +244,7 @@ impl Drafter<'_> {
     async fn planned(&self, route: Route<'_>) -> Result<Drafted, PreviewError> {
         if let Route::Record(record, manner) = route {
             let (chart, hooks) = (record.chart_name().to_owned(), record.hooks.clone());
-            match self.plan(manifest::read_record(&record.manifest)?, &chart, &hooks).await {
+            match self.plan(manifest::read_record(&record.manifest.read())?, &chart, &hooks).await {
                 // A record has no crds/: if one of those went, only a render brings it back.
                 Err(PreviewError::Plan(PlanError::UnknownKind { .. })) => {}
                 Err(error) => return Err(error),
@@ -269,11 +268,15 @@ impl Drafter<'_> {
         Ok(Drafted { plan, chart, hooks, before, manner: Manner::Rollout { is_lenient: false } })
     }
 
-    /// Refuses what the operator would refuse.
-    async fn check_reach(&self, plan: &Plan, hooks: &[HookRecord]) -> Result<(), ReachError> {
+    /// Refuses what the operator would refuse, as far as it is known here which objects are the operator's own.
+    async fn check_reach(&self, plan: &Plan, hooks: &[HookRecord]) -> Result<(), PreviewError> {
         let Identity { namespace: home, owner, .. } = self.identity;
         let Scene { watch, helm, kinds, .. } = self.scene;
         let kinds = kinds.kinds();
+        let hooked: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
+        hooked.iter().try_for_each(sensitive::check)?;
+        let protected = ProtectedObjects { kinds: vec![watch.gvk.clone()], ..ProtectedObjects::default() };
+        protected::check_revision(&protected, false, plan, &hooked, home, &kinds)?;
         let mut outside = reach::of_plan(plan, home);
         outside.extend(reach::of_hooks(hooks, home, &kinds));
         if outside.is_empty() {
@@ -283,11 +286,12 @@ impl Drafter<'_> {
             Some(reach) => Allowance { reach, says: Says::Watch },
             None => {
                 let home = if owner.namespace.is_some() { SOME_NAMESPACE } else { home };
-                let trial = Trial::of(&watch.chart, &watch.overrides, home, &kinds.capabilities, helm).await?;
+                let trial = Trial::of(&watch.chart, &watch.overrides, home, &kinds.capabilities, helm).await;
+                let trial = trial.map_err(ReachError::from)?;
                 trial.allowance(|gvk| kinds.get(gvk).map(|kind| kind.namespaced))
             }
         };
-        Ok(allowance.check(outside)?)
+        Ok(allowance.check(outside).map_err(ReachError::from)?)
     }
 
     async fn plan(
@@ -298,7 +302,7 @@ impl Drafter<'_> {
     ) -> Result<(Plan, Vec<Applied>), PreviewError> {
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.scene.kinds.kinds_with(&wanted).await?;
-        let before = plan::before(self.history, &self.identity.namespace, &kinds);
+        let before = plan::before(self.history, &self.identity.namespace, &kinds)?;
         let mut plan = plan::plan(rendered, &before, &self.identity.target(chart, hooks), &kinds)?;
         let first = [Event::PreInstall, Event::PreUpgrade, Event::PreRollback];
         let is_first = |hook: &&HookRecord| first.iter().any(|event| event.is_of(hook));
@@ -361,8 +365,12 @@ fn route<'a>(
         Course::RollBack { to, .. } if history.stands(*to) => by(history.get(*to), Manner::Repair),
         Course::RollBack { to, .. } => by(history.get(*to), Manner::Rollout { is_lenient: true }),
         Course::Deploy | Course::Reinstall | Course::Ask => Ok(Route::Render),
+        Course::Sign => nothing(format!("the operator signs the records of the release {release} as they are")),
+        Course::Observe { revision, .. } => nothing(format!(
+            "somebody else made revision {revision} of the release {release}; it stays until the spec or the chart changes, and the operator does not repair it"
+        )),
         Course::Recover => nothing(format!(
-            "the record of the release {release} went; the operator makes it anew from what is there, and nobody can tell before that what would change"
+            "the record of the release {release} was deleted, or is that of an earlier custom resource; the operator renders the chart again and keeps generated values of the objects that exist"
         )),
         Course::Wait { revision, status, .. } => nothing(format!(
             "another tool is at work on the release {release}: its revision {revision} is {}; the operator waits until that is over",

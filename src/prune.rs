@@ -8,14 +8,17 @@ use std::collections::{BTreeMap, HashSet};
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
+use crate::adoption;
 use crate::applyset;
 use crate::calls::Calls;
+use crate::discovery::absence::{self, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
-use crate::object::ObjectId;
+use crate::object::{ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
 use crate::release::Applied;
+use crate::sensitive::Sensitive;
 
 /// Why objects are being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +41,12 @@ pub struct Rules<'a> {
     pub applied: HashSet<String>,
     /// Whether Helm's marks are enough: a person's `helm rollback` takes ours off.
     pub helm_marks_suffice: bool,
+    /// What this operator knows that it made for the release. Outside of the release's namespace nothing else is removed.
+    pub proven: HashSet<ObjectKey>,
+    /// Whether what existed before the release goes with it.
+    pub delete_adopted: bool,
     /// What the chart has in crds/ now. It may have been among the templates before.
-    pub shipped: &'a [ObjectId],
+    pub shipped: HashSet<ObjectKey>,
 }
 
 /// What to do with an object.
@@ -54,6 +61,9 @@ pub enum Verdict {
 
 /// Decides by the record and the live metadata.
 pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdict {
+    if Sensitive::of_metadata(&recorded.id, live).is_some_and(|what| !what.may_be_rendered()) {
+        return Verdict::Leave("it is a Helm release record");
+    }
     let uid = live.uid.as_deref().unwrap_or_default();
     if recorded.uid.as_deref().is_some_and(|known| known != uid) {
         return Verdict::Leave("somebody made it again");
@@ -61,8 +71,12 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     if rules.applied.contains(uid) {
         return Verdict::Leave("the release has it under another kind");
     }
+    let is_inside = live.namespace.as_deref() == Some(rules.namespace);
+    if !is_inside && !rules.proven.contains(&recorded.id.key()) {
+        return Verdict::Leave("it is outside of the release's namespace, and nothing proves that the release made it");
+    }
     let labelled = live.labels.as_ref().and_then(|labels| labels.get(RELEASE_LABEL)).map(String::as_str);
-    if labelled != Some(rules.release) && !rules.helm_marks_suffice {
+    if labelled != Some(rules.release) && !(rules.helm_marks_suffice && is_inside) {
         return Verdict::Leave("it does not carry our label any more");
     }
     if judge(live, rules.release, rules.namespace, rules.owner) != Claim::Ours {
@@ -72,7 +86,10 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     if is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str)) {
         return Verdict::Keep("an annotation asks to keep it");
     }
-    if rules.shipped.iter().any(|shipped| shipped.key() == recorded.id.key()) {
+    if (recorded.is_adopted || adoption::is_marked(live)) && !rules.delete_adopted {
+        return Verdict::Keep("it existed before the release");
+    }
+    if rules.shipped.contains(&recorded.id.key()) {
         return Verdict::Keep("the chart has it in crds/ now");
     }
     if rules.occasion == Occasion::Upgrade && holds_data(&recorded.id) {
@@ -90,15 +107,52 @@ pub fn holds_data(id: &ObjectId) -> bool {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("cannot remove {id}: {}", sentence(error))]
-pub struct PruneError {
-    id: Box<ObjectId>,
-    error: kube::Error,
+pub enum PruneError {
+    #[error("cannot remove {id}: {}", sentence(error))]
+    Refused { id: Box<ObjectId>, error: kube::Error },
+    #[error("cannot remove {id}: {error}")]
+    Unavailable { id: Box<ObjectId>, error: Unavailable },
 }
 
 impl PruneError {
+    fn of_call(id: &ObjectId, kind: &Kind, error: kube::Error) -> Self {
+        let id = Box::new(id.clone());
+        match Unavailable::of_call(&kind.resource, error) {
+            Ok(error) => PruneError::Unavailable { id, error },
+            Err(error) => PruneError::Refused { id, error },
+        }
+    }
+
     pub fn category(&self) -> Category {
-        of_kube(&self.error)
+        match self {
+            PruneError::Refused { error, .. } => of_kube(error),
+            PruneError::Unavailable { error, .. } => error.category(),
+        }
+    }
+}
+
+/// The kinds of objects that are removed. A kind that is not known is believed gone only after its group was asked for.
+struct Known<'a> {
+    kinds: &'a Kinds,
+    calls: &'a Calls,
+    gone: HashSet<(&'a str, &'a str)>,
+}
+
+impl<'a> Known<'a> {
+    fn new(kinds: &'a Kinds, calls: &'a Calls) -> Self {
+        Known { kinds, calls, gone: HashSet::new() }
+    }
+
+    /// None where the kind is gone, and its objects with it.
+    async fn kind(&mut self, id: &'a ObjectId) -> Result<Option<Kind>, PruneError> {
+        if let Some(kind) = self.kinds.any_version(&id.group, &id.kind) {
+            return Ok(Some(kind));
+        }
+        if self.gone.insert((&id.group, &id.kind)) {
+            let confirmed = absence::confirm(&id.group, &id.kind, self.calls).await;
+            confirmed.map_err(|error| PruneError::Unavailable { id: Box::new(id.clone()), error })?;
+        }
+        Ok(None)
     }
 }
 
@@ -111,12 +165,11 @@ pub struct Pruned {
 
 /// Removes objects one after the other, in the given order.
 pub async fn prune(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls: &Calls) -> Result<Pruned, PruneError> {
-    let mut pruned = Pruned::default();
+    let (mut pruned, mut known) = (Pruned::default(), Known::new(kinds, calls));
     for recorded in objects {
         let id = &recorded.id;
-        // With its CRD, a custom resource is gone too.
-        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
-        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(kind) = known.kind(id).await? else { continue };
+        let failed = |error| PruneError::of_call(id, &kind, error);
         let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
         match decide(recorded, &live, rules) {
             Verdict::Delete => {
@@ -137,10 +190,11 @@ pub async fn prune(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls:
 
 /// Lets objects go as they are: what is ours loses our marks, and stays.
 pub async fn set_free(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls: &Calls) -> Result<(), PruneError> {
+    let mut known = Known::new(kinds, calls);
     for recorded in objects {
         let id = &recorded.id;
-        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
-        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(kind) = known.kind(id).await? else { continue };
+        let failed = |error| PruneError::of_call(id, &kind, error);
         let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
         if judge(&live, rules.release, rules.namespace, rules.owner) == Claim::Ours && has_our_marks(&live, rules.owner)
         {
@@ -152,9 +206,10 @@ pub async fn set_free(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, cal
 
 /// Takes an owner's reference off objects, and nothing else.
 pub async fn disown(objects: &[Applied], owner: &Owner, kinds: &Kinds, calls: &Calls) -> Result<(), PruneError> {
+    let mut known = Known::new(kinds, calls);
     for Applied { id, .. } in objects {
-        let Some(kind) = kinds.any_version(&id.group, &id.kind) else { continue };
-        let failed = |error| PruneError { id: Box::new(id.clone()), error };
+        let Some(kind) = known.kind(id).await? else { continue };
+        let failed = |error| PruneError::of_call(id, &kind, error);
         let Some(live) = calls.metadata(&kind, id).await.map_err(failed)? else { continue };
         if live.owner_references.iter().flatten().any(|reference| reference.uid == owner.uid) {
             let version = &live.resource_version;
@@ -222,12 +277,17 @@ mod tests {
     fn live() -> Value {
         json!({
             "uid": "u1",
+            "namespace": "here",
             "labels": {RELEASE_LABEL: "web"},
             "ownerReferences": [{"apiVersion": "g.io/v1", "kind": "App", "name": "web", "uid": "owner", "controller": true}],
         })
     }
 
     fn verdict_for(recorded: &Applied, live: Value, occasion: Occasion, applied: &[&str]) -> Verdict {
+        judged(recorded, live, occasion, applied, false)
+    }
+
+    fn judged(recorded: &Applied, live: Value, occasion: Occasion, applied: &[&str], delete_adopted: bool) -> Verdict {
         let owner = Owner {
             gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
             namespace: Some("here".into()),
@@ -235,7 +295,7 @@ mod tests {
             uid: "owner".into(),
         };
         let applied = applied.iter().map(|uid| uid.to_string()).collect();
-        let shipped = [self::recorded("apiextensions.k8s.io", "Shipped", None).id];
+        let shipped = [self::recorded("apiextensions.k8s.io", "Shipped", None).id.key()].into();
         let rules = Rules {
             release: "web",
             namespace: "here",
@@ -243,7 +303,9 @@ mod tests {
             occasion,
             applied,
             helm_marks_suffice: false,
-            shipped: &shipped,
+            proven: HashSet::new(),
+            shipped,
+            delete_adopted,
         };
         decide(recorded, &serde_json::from_value(live).unwrap(), &rules)
     }
@@ -302,6 +364,33 @@ mod tests {
             assert_eq!(verdict(Occasion::UpgradeAll), Verdict::Delete, "{kind}");
             assert_eq!(verdict(Occasion::Uninstall), Verdict::Delete, "{kind}");
         }
+    }
+
+    #[test]
+    fn what_was_adopted_stays_unless_the_author_says_otherwise() {
+        let in_record = Applied { is_adopted: true, ..recorded("", "ConfigMap", Some("u1")) };
+        let on_object = recorded("", "ConfigMap", Some("u1"));
+        let mut marked = live();
+        marked["annotations"] = adoption::mark("here", "web")["metadata"]["annotations"].clone();
+        for occasion in [Occasion::Upgrade, Occasion::UpgradeAll, Occasion::Uninstall] {
+            for (recorded, live) in [(&in_record, live()), (&on_object, marked.clone())] {
+                assert!(matches!(verdict_for(recorded, live.clone(), occasion, &[]), Verdict::Keep(_)));
+                assert_eq!(judged(recorded, live, occasion, &[], true), Verdict::Delete);
+            }
+        }
+    }
+
+    #[test]
+    fn a_release_record_is_no_object_that_could_be_removed() {
+        let mut labelled = live();
+        labelled["labels"]["owner"] = "helm".into();
+        assert!(matches!(
+            verdict_for(&recorded("", "Secret", Some("u1")), labelled, Occasion::Uninstall, &[]),
+            Verdict::Leave(_)
+        ));
+        let mut named = recorded("", "Secret", Some("u1"));
+        named.id.name = "sh.helm.release.v1.agent.v2".into();
+        assert!(matches!(verdict_for(&named, live(), Occasion::Uninstall, &[]), Verdict::Leave(_)));
     }
 
     #[test]

@@ -118,6 +118,15 @@ impl Queue {
         self.bell.notify_one();
     }
 
+    /// Has one reconciled after some time, together with everything that is told until then, and after all others.
+    pub fn tell_later(&self, place: Place, after: Duration) {
+        let (mut state, from) = (self.locked(), Instant::now() + after);
+        state.line.tell_at(&place, Urgency::Recheck, from);
+        self.note_waiting(&mut state, &place, from);
+        drop(state);
+        self.bell.notify_one();
+    }
+
     /// Has all reconciled soon.
     pub fn tell_all(&self, urgency: Urgency) {
         let mut state = self.locked();

@@ -38,6 +38,8 @@ pub enum Beyond {
     OtherNamespaces,
     /// Objects without a namespace: namespaces themselves too.
     Cluster,
+    /// Objects in the operator's namespace that lead to its own rights; see [`crate::protected`].
+    OperatorNamespace,
 }
 
 impl Beyond {
@@ -46,6 +48,7 @@ impl Beyond {
         match text {
             "other-namespaces" => Some(Beyond::OtherNamespaces),
             "cluster" => Some(Beyond::Cluster),
+            "operator-namespace" => Some(Beyond::OperatorNamespace),
             _ => None,
         }
     }
@@ -54,6 +57,7 @@ impl Beyond {
         match self {
             Beyond::OtherNamespaces => "other-namespaces",
             Beyond::Cluster => "cluster",
+            Beyond::OperatorNamespace => "operator-namespace",
         }
     }
 }
@@ -63,6 +67,7 @@ impl Beyond {
 pub struct Reach {
     other_namespaces: bool,
     cluster: bool,
+    operator_namespace: bool,
 }
 
 impl Reach {
@@ -70,6 +75,7 @@ impl Reach {
         match beyond {
             Beyond::OtherNamespaces => self.other_namespaces,
             Beyond::Cluster => self.cluster,
+            Beyond::OperatorNamespace => self.operator_namespace,
         }
     }
 
@@ -77,6 +83,7 @@ impl Reach {
         match beyond {
             Beyond::OtherNamespaces => Reach { other_namespaces: true, ..self },
             Beyond::Cluster => Reach { cluster: true, ..self },
+            Beyond::OperatorNamespace => Reach { operator_namespace: true, ..self },
         }
     }
 }
@@ -90,7 +97,8 @@ impl FromIterator<Beyond> for Reach {
 /// As it is written in watches.yaml, without the brackets.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [Beyond::OtherNamespaces, Beyond::Cluster].into_iter().filter(|beyond| self.covers(*beyond));
+        let all = [Beyond::OtherNamespaces, Beyond::Cluster, Beyond::OperatorNamespace];
+        let all = all.into_iter().filter(|beyond| self.covers(*beyond));
         f.write_str(&all.map(Beyond::as_str).collect::<Vec<_>>().join(", "))
     }
 }

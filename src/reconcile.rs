@@ -11,16 +11,19 @@
 //! Nothing here holds a slot while it waits. What a stage decides is decided in that stage; this module only leads from one
 //! to the next.
 
+mod awaiting;
 mod deadline;
 mod discretion;
 mod failing;
 mod fights;
+mod generated;
 mod heal;
 mod holds;
 mod hooking;
 mod journal;
 mod memory;
 mod others;
+mod pace;
 mod pausing;
 mod reaching;
 mod rechecking;
@@ -31,10 +34,11 @@ mod rollout;
 mod subject;
 mod takeover;
 mod uninstall;
+mod unproven;
 
 use std::time::Duration;
 
-use crate::course::{self, Course};
+use crate::course::{self, Course, Taking};
 use crate::custom_resource::CustomResource;
 use crate::error::{Category, Retry};
 use crate::manifest;
@@ -48,7 +52,7 @@ pub use failing::ReconcileError;
 pub use journal::{SELDOM, milliseconds, note_outcome, span};
 pub use memory::Memory;
 pub use subject::{Context, Subject, Wish};
-pub use takeover::{Taken, is_same_input};
+pub use takeover::Taken;
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,6 +138,11 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
             subject.write_at_hook(&waiting.to_string()).await?;
             return Ok(Next::Look(waiting.look));
         }
+        Err(ReconcileError::AtObject { message, look }) => {
+            tracing::debug!("{message}");
+            subject.write_at_object(&message).await?;
+            return Ok(Next::Look(look));
+        }
         _ => {}
     }
     if let Some(error) = result.as_ref().err().filter(|error| error.is_told()) {
@@ -142,6 +151,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
     let mut standing = result.map_err(|error| subject.shown_error(error))?;
     subject.forget_attempt();
     subject.forget_pause();
+    subject.forget_awaited();
     let next = subject.report(Some(&mut standing), None).await.map_err(|error| subject.shown_error(error))?;
     tracing::debug!(totalMs = subject.journal.total_ms(), "looked at");
     Ok(next)
@@ -156,6 +166,9 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let failure = Failure { category: error.category(), message: subject.shown(&error.to_string()), stage };
     subject.remember(error, &failure);
     subject.pause_after(error);
+    if let ReconcileError::TooManyRevisions { wait, .. } = error {
+        subject.turn.again(*wait, Urgency::Recheck);
+    }
     let latest = known.latest().filter(is_ours).filter(|latest| latest.status == Status::Deployed);
     let kept = match latest.filter(|_| !subject.was_looked_after()) {
         // The new spec was refused before anything changed.
@@ -186,6 +199,7 @@ const REPAIR_AGAIN: Duration = Duration::from_secs(10);
 
 /// What is in the cluster after this. `known` becomes what was known about the release when it began.
 async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
+    subject.check_namespace()?;
     subject.check_is_watched()?;
     let is_asked = subject.open_request().is_some();
     let mut history = None;
@@ -198,12 +212,13 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
     }
     let wish = subject.wish().await?;
     let owner = subject.owner_mark();
-    let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner));
+    let course = course::decide(known, history.as_ref(), &subject.situation(&wish, &owner).await?);
     journal::note_course(&course);
     if let Some(latest) = known.latest().filter(|latest| course != Course::Resume && subject.is_at_hook(latest)) {
         // What is newer goes ahead of the next hook, and not of one that runs.
         Box::pin(subject.see_hook_end(latest.revision)).await?;
     }
+    Box::pin(subject.check_awaited(&course, known, &wish.digest)).await?;
     if let (Course::Keep, Some(history)) = (&course, &history)
         && is_asked
         && Box::pin(subject.renders_something_else(&wish, history)).await?
@@ -236,8 +251,8 @@ async fn follow(
     mut course: Course,
 ) -> Result<Standing, ReconcileError> {
     let owner = subject.owner_mark();
-    let situation = subject.situation(wish, &owner);
     for _ in 0..MOST_TURNS {
+        let situation = subject.situation(wish, &owner).await?;
         let read = match (&course, history.take()) {
             (Course::Deploy, history) => match deploy_anew(subject, known, history, wish, &situation).await? {
                 Deployed::Done(release) => return Ok(Standing::from(*release)),
@@ -257,14 +272,14 @@ async fn follow(
             Ok(Step::Changed(release)) => {
                 let read = read.with(*release);
                 *known = Revisions::of(&read);
-                course = course::decide(known, Some(&read), &situation);
+                course = course::decide(known, Some(&read), &subject.situation(wish, &owner).await?);
                 history = Some(read);
             }
-            Ok(Step::Deploy(None)) => return render_over(subject, wish, &read).await,
+            Ok(Step::Deploy) => return render_over(subject, wish, &read).await,
             Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
-            Ok(Step::Deploy(Some(left))) => return render_over(subject, wish, &read.with(*left)).await,
+            Ok(Step::Rebuild(left)) => return Ok(subject.rebuild(wish, &read, *left).await?.into()),
             Err(error) => return Err(error),
         }
     }
@@ -285,18 +300,23 @@ async fn take_step(
         Course::RollBack { to, failed } => {
             subject.roll_back(to, failed, wish, history).await.map(|release| Step::done(release.into()))
         }
-        Course::TakeCharge(taking) => {
-            subject.take_charge(taking, wish, history).await.map(|release| Step::Changed(Box::new(release)))
+        Course::TakeCharge(Taking::ByHelm) => {
+            subject.take_charge(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
+        Course::TakeCharge(Taking::Adopted) => {
+            subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
+        }
+        Course::Sign => subject.sign(history).await.map(|release| Step::Changed(Box::new(release))),
+        Course::Observe { overrides, .. } => subject.leave_unproven(overrides, history).await.map(Step::done),
         Course::Recover => subject.recover(wish, history).await.map(|recovered| match recovered {
-            Recovered::Rebuilt(release) => Step::Changed(release),
-            Recovered::Gone(left) => Step::Deploy(left),
+            Recovered::Left(left) => Step::Rebuild(left),
+            Recovered::Gone => Step::Deploy,
         }),
         Course::Reinstall => {
             subject.tell_uninstalled().await;
-            Ok(Step::Deploy(None))
+            Ok(Step::Deploy)
         }
-        Course::Deploy | Course::Ask => Ok(Step::Deploy(None)),
+        Course::Deploy | Course::Ask => Ok(Step::Deploy),
         Course::Wait { is_new: true, .. } => Err(ReconcileError::Moment),
         Course::Wait { revision, status, .. } => {
             Err(ReconcileError::HelmAtWork { release: subject.release.clone(), revision, status })
@@ -321,7 +341,7 @@ fn is_about_unknown_kind(error: &ReconcileError) -> bool {
 fn may_render_instead(course: &Course, history: &History) -> bool {
     let is_held = history.latest().and_then(|latest| latest.own.as_ref()).is_some_and(|own| own.hold.is_some());
     let is_plain = matches!(course, Course::Keep | Course::Resume | Course::Again);
-    is_plain && !is_held || *course == Course::TakeCharge(course::Taking::Adopted)
+    is_plain && !is_held || *course == Course::TakeCharge(Taking::Adopted)
 }
 
 /// Where a course has led.
@@ -329,8 +349,10 @@ enum Step {
     Done(Box<Standing>),
     /// The history has this record now, and the course is decided anew.
     Changed(Box<Release>),
-    /// Rendered anew, over what is left of a release whose record went.
-    Deploy(Option<Box<Release>>),
+    /// Rendered, as a new revision.
+    Deploy,
+    /// The same, over what is left of a release whose record went.
+    Rebuild(Box<Release>),
 }
 
 impl Step {
@@ -340,9 +362,13 @@ impl Step {
 }
 
 async fn render_over(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
+    subject.check_pace()?;
     let rendered = subject.render(wish, subject.upgrade_to(history)).await?;
     let draft = subject.draft(wish, &rendered, history);
-    Ok(subject.roll_out(draft, rendered, history).await?.into())
+    match subject.roll_out(draft, rendered, history).await {
+        Err(ReconcileError::Existing) => Ok(subject.install_over(wish, history).await?.into()),
+        release => Ok(release?.into()),
+    }
 }
 
 enum Deployed {
@@ -359,6 +385,7 @@ async fn deploy_anew(
     wish: &Wish,
     situation: &course::Situation<'_>,
 ) -> Result<Deployed, ReconcileError> {
+    subject.check_pace()?;
     subject.check_known_refusal(wish).await?;
     let upgrade_to = known.standing().and(known.latest()).map(|latest| latest.revision.saturating_add(1));
     let history = match history {
@@ -385,13 +412,17 @@ async fn deploy_anew(
     }
     let rendered = rendered?;
     let draft = subject.draft(wish, &rendered, &history);
-    Ok(Deployed::Done(Box::new(subject.roll_out(draft, rendered, &history).await?)))
+    match subject.roll_out(draft, rendered, &history).await {
+        Err(ReconcileError::Existing) => Ok(Deployed::Done(Box::new(subject.install_over(wish, &history).await?))),
+        release => Ok(Deployed::Done(Box::new(release?))),
+    }
 }
 
 /// A deployed revision, with what a crash left undone around it.
 async fn keep_whole(subject: &Subject<'_>, history: &History) -> Result<Standing, ReconcileError> {
     subject.tidy(history).await?;
     let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+    let latest = &subject.sealed_again(latest).await?;
     match subject.has_stale_request(latest.own.as_ref()) {
         true => keep_in_order(subject, &Summary::of(&subject.note_request(latest).await?)).await,
         false => keep_in_order(subject, &Summary::of(latest)).await,
@@ -404,7 +435,7 @@ async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, Re
     if let Some(left) = subject.pause_left(latest.own.as_ref()) {
         return Err(ReconcileError::TooEarly(left));
     }
-    let rendered = manifest::read_record(&latest.manifest)?;
+    let rendered = manifest::read_record(&latest.manifest.read())?;
     let mut draft = latest.clone();
     if let Some(own) = draft.own.as_mut().filter(|own| subject.has_stale_request(Some(own))) {
         own.request = subject.request().answer();
@@ -416,6 +447,7 @@ async fn resume(subject: &Subject<'_>, history: &History) -> Result<Standing, Re
 async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Standing, ReconcileError> {
     let Some(deployed) = history.deployed() else { return Err(ReconcileError::Unsettled) };
     let Some(before) = &deployed.own else { return Err(ReconcileError::Unsettled) };
+    subject.check_pace()?;
     let hold = before.hold.clone().filter(|_| before.digest != wish.digest);
     let (objects, sourced) = (before.objects.clone(), before.sourced.clone());
     let own = Own { objects, sourced, hold, ..subject.own(before.digest.clone()) };

@@ -6,12 +6,16 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`codec`] | a record becomes a Secret and back |
-//! | [`gzip`] | packing and unpacking |
+//! | [`budget`] | how much of a record is read |
+//! | [`gzip`] | packing |
+//! | [`text`] | long texts, held packed |
+//! | `lease` | the memory that all of it may take |
 //! | [`history`] | all revisions of one release |
 //! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
 //! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
+//! | [`proof`] | signatures on records |
 //! | [`name`] | what a release is called |
 //! | [`digest`] | one text for all inputs of a render |
 //! | [`mask`] | a manifest without the data of Secrets |
@@ -19,21 +23,28 @@
 //! A record that another tool wrote is not judged and not tidied up: rewriting it changes the fields that were changed
 //! here, and nothing else. A record that cannot be read is an error, never an absent release.
 
+pub mod budget;
 pub mod codec;
 pub mod digest;
 pub mod gzip;
 pub mod history;
+mod lease;
 pub mod mask;
 pub mod name;
 pub mod own;
+pub mod proof;
 pub mod records;
 pub mod revisions;
+mod seal;
 pub mod store;
+pub mod text;
 mod time;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::chart::recorded::Recorded;
 
 pub use codec::{RecordError, Stored};
 pub use digest::digest;
@@ -41,9 +52,14 @@ pub use history::History;
 pub use mask::{with_secrets_masked, without_secret_data};
 pub use name::NameTemplate;
 pub use own::{Applied, HeldBy, Hold, Own, OwnerMark, Trouble};
+pub use proof::{Doubt, Proof, Signer};
 pub use records::Records;
 pub use revisions::{Revisions, Summary};
 pub use store::{Store, StoreError};
+pub use text::{Json, Text};
+
+/// No release has so many revisions. A record that says so is forged, and the next number must exist.
+pub const LAST_REVISION: u32 = 1_000_000_000;
 
 /// One revision.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,19 +71,22 @@ pub struct Release {
     /// The content of Chart.yaml. The chart's templates and files are not recorded: Helm does without.
     pub chart: Value,
     /// The chart's default values: `helm upgrade --reuse-values` and `helm get values --all` need them.
-    pub defaults: Value,
+    pub defaults: Json,
     /// The values that the custom resource gave.
-    pub config: Value,
+    pub config: Json,
     /// As helm prints it: without hooks, and without what comes from crds/.
-    pub manifest: String,
+    pub manifest: Text,
     pub hooks: Vec<HookRecord>,
-    pub notes: String,
+    pub notes: Text,
     pub description: String,
     pub first_deployed: Timestamp,
     pub last_deployed: Timestamp,
-    /// None means that another tool wrote this record. Give such a record an `Own` only after its objects were applied
-    /// server-side, because the record then says so.
+    /// None means that another tool wrote this record, or that nothing vouches for it. Give such a record an `Own` only after its
+    /// objects were applied server-side, because the record then says so.
     pub own: Option<Own>,
+    /// What the record says in the place of `own`, where nothing vouches for it.
+    pub claimed: Option<Box<Own>>,
+    pub proof: Proof,
     /// What the Secret held when it was read, so that a rewrite loses nothing. `Stored::default()` for a new record.
     pub stored: Stored,
 }
@@ -92,25 +111,37 @@ impl Release {
         format!("{}-{}", self.chart_name(), self.chart["version"].as_str().unwrap_or_default())
     }
 
-    /// The digest of the input that the manifest was rendered from, if we rendered it.
-    ///
-    /// helm drops our part of a record that it supersedes, and keeps our label. A rollback copies the label together with
-    /// the manifest; an upgrade copies it beside another manifest, but then the record has the chart's templates, which
-    /// ours never has.
+    /// The digest of the input that the manifest was rendered from, if we rendered it. The content signature covers the label.
     pub fn digest(&self) -> Option<&str> {
-        match &self.own {
-            Some(own) => Some(&own.digest),
-            None => self.stored.digest_label().filter(|_| self.stored.is_thin()),
+        match (&self.own, &self.proof) {
+            (Some(own), _) => Some(&own.digest),
+            (None, Proof::CopyOf { digest, .. }) => Some(digest),
+            (None, Proof::Content) => self.stored.digest_label(),
+            (None, _) => None,
         }
     }
 
-    /// Whether the release is this custom resource's, as far as this record tells. A record of another tool alone tells nothing;
-    /// one that helm wrote over ours still does, by our label.
+    /// Whether the release is this custom resource's, as far as this record proves it.
     pub fn belongs_to(&self, owner: &OwnerMark) -> Option<bool> {
-        match &self.own {
+        match (&self.own, &self.proof) {
+            (Some(own), _) => Some(own.owner.is_same_resource(owner)),
+            // It was signed for the custom resource that asks.
+            (None, Proof::Content | Proof::CopyOf { .. }) => Some(true),
+            (None, _) => None,
+        }
+    }
+
+    /// Whether the record says that it is this custom resource's, whether or not anything proves it.
+    pub fn claims_to_belong_to(&self, owner: &OwnerMark) -> Option<bool> {
+        match self.own.as_ref().or(self.claimed.as_deref()) {
             Some(own) => Some(own.owner.is_same_resource(owner)),
             None => self.stored.owner_label().map(|label| label == owner.id()),
         }
+    }
+
+    /// Whether the operator may take manifest, hooks and values from this record.
+    pub fn is_proven(&self) -> bool {
+        !matches!(self.proof, Proof::Missing(_))
     }
 
     /// Whether the record's Secret is owned by this object.
@@ -124,27 +155,50 @@ impl Release {
     }
 
     /// The part `chart` of the record, as it was read.
-    pub fn recorded_chart(&self) -> Option<&Value> {
+    pub fn recorded_chart(&self) -> Option<Recorded> {
         self.stored.chart()
     }
 
-    /// Whether helm made this revision, whoever looks after it now. Ours have no templates in them.
+    /// Whether helm made this revision, whoever looks after it now.
     pub fn was_made_by_helm(&self) -> bool {
         let is_held_for_helm = |own: &Own| own.hold.as_ref().is_some_and(|hold| hold.by == HeldBy::Helm);
-        match &self.own {
-            Some(own) => !self.stored.is_thin() || is_held_for_helm(own),
-            // helm drops our part of what it supersedes, so its absence alone tells nothing.
-            None => {
-                let is_rollback = self.description.starts_with("Rollback to");
-                !self.stored.is_thin() || self.stored.owner_label().is_none() || is_rollback
-            }
+        match (&self.own, &self.proof) {
+            (Some(own), _) => !self.stored.is_thin() || is_held_for_helm(own),
+            // helm superseded a revision of ours.
+            (None, Proof::Content) => false,
+            (None, _) => true,
         }
+    }
+
+    /// How many bytes it takes as it is, and how many more while somebody works with its objects: lists of values take many
+    /// times the memory of their text.
+    pub(crate) fn weight(&self) -> Weight {
+        const MOST: usize = 64 * 1024 * 1024;
+        let texts = [&self.manifest, &self.notes].into_iter().chain(self.hooks.iter().map(|hook| &hook.manifest));
+        let own = self.own.as_ref().map_or(0, |own| own.to_json().len());
+        let working = texts.clone().map(Text::read_len).sum::<usize>();
+        let held = texts.map(Text::held_len).sum::<usize>()
+            + self.defaults.held_len()
+            + self.config.held_len()
+            + self.stored.held_len()
+            // Whoever decides what to do has a copy of it.
+            + 4 * own;
+        Weight { held, own, working: working.min(MOST) }
     }
 
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.
     pub fn is_ours(&self) -> bool {
         self.own.is_some()
     }
+}
+
+/// How much memory a record takes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weight {
+    pub held: usize,
+    /// The length of our part as JSON.
+    pub own: usize,
+    pub working: usize,
 }
 
 /// Where a revision is in its life, in Helm's words.
@@ -211,7 +265,7 @@ pub struct HookRecord {
     pub kind: String,
     /// The chart's file.
     pub path: String,
-    pub manifest: String,
+    pub manifest: Text,
     /// In Helm's words: `pre-install`, `test`.
     #[serde(deserialize_with = "codec::nullable")]
     pub events: Vec<String>,

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{StreamExt, TryStreamExt, pin_mut};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -21,10 +21,12 @@ use crate::drift::Replicas;
 use crate::namespaces::{Namespaces, Scope};
 use crate::object::{Object, ObjectKey, split_api_version};
 use crate::release::Applied;
-use crate::watching;
+use crate::watching::{self, Tolerant, tolerant_events};
 
-/// How long a list of autoscalers is waited for.
+/// How long a list of autoscalers is waited for, from the moment its watch was started.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one turn waits for it.
+const MOMENT: Duration = Duration::from_millis(300);
 
 /// Namespace and name of an autoscaler.
 type Place = (Option<String>, String);
@@ -41,6 +43,7 @@ pub struct Scalers {
 struct Watched {
     table: Arc<Mutex<Table>>,
     synced: watch::Sender<bool>,
+    since: Instant,
 }
 
 #[derive(Default)]
@@ -62,11 +65,14 @@ impl Scalers {
         drop(self.watch(namespace, children));
     }
 
-    /// Starts the watch, and returns once it knows all autoscalers, or that it may not know them.
-    pub async fn ready(&self, namespace: Option<&str>, children: &Arc<Children>) {
-        let mut synced = self.watch(namespace, children).synced.subscribe();
-        // The sender lives as long as `self`, so there is no error. Who waited in vain leaves the replicas alone.
-        let _ = tokio::time::timeout(PATIENCE, synced.wait_for(|synced| *synced)).await;
+    /// Starts the watch, and waits for a moment until it knows all autoscalers, or that it may not know them. False where it
+    /// does not yet; then another turn asks again. Whoever waited in vain leaves the replicas alone.
+    pub async fn ready(&self, namespace: Option<&str>, children: &Arc<Children>) -> bool {
+        let watched = self.watch(namespace, children);
+        let mut synced = watched.synced.subscribe();
+        // The sender lives as long as `self`, so it does not end.
+        let known = tokio::time::timeout(MOMENT, synced.wait_for(|synced| *synced)).await.is_ok();
+        known || watched.since.elapsed() > PATIENCE
     }
 
     fn watch(&self, namespace: Option<&str>, children: &Arc<Children>) -> Watched {
@@ -75,8 +81,8 @@ impl Scalers {
         if let Some(watched) = started.get(&scope) {
             return watched.clone();
         }
-        let watched = Watched { table: Arc::default(), synced: watch::Sender::new(false) };
-        let api: Api<HorizontalPodAutoscaler> = watching::api(self.client.clone(), &scope);
+        let watched = Watched { table: Arc::default(), synced: watch::Sender::new(false), since: Instant::now() };
+        let api: Api<Tolerant<HorizontalPodAutoscaler>> = watching::api(self.client.clone(), &scope);
         let told = Told { watched: watched.clone(), children: children.clone() };
         tokio::spawn(follow(api, told, self.stop.clone()));
         started.insert(scope, watched.clone());
@@ -105,11 +111,12 @@ impl Scalers {
         if !table.synced {
             return true;
         }
+        let Some(count) = table.governed.get(key) else { return false };
         let going = leaving.iter().filter(|scaler| {
             let place = (scaler.namespace.clone(), scaler.name.clone());
             table.targets.get(&place) == Some(key)
         });
-        table.governed.get(key).is_some_and(|count| *count > going.count())
+        *count > going.count()
     }
 }
 
@@ -138,8 +145,8 @@ impl Told {
     }
 }
 
-async fn follow(api: Api<HorizontalPodAutoscaler>, told: Told, stop: CancellationToken) {
-    let events = watching::events(api, None).take_until(stop.cancelled());
+async fn follow(api: Api<Tolerant<HorizontalPodAutoscaler>>, told: Told, stop: CancellationToken) {
+    let events = tolerant_events(api, None, None).take_until(stop.cancelled());
     pin_mut!(events);
     let mut is_quiet = false;
     loop {

@@ -7,6 +7,7 @@
 //!
 //! Only the namespace of the release is ever read: a reference cannot name another.
 
+mod cycles;
 mod table;
 
 use std::collections::hash_map::Entry;
@@ -33,16 +34,14 @@ use crate::listeners::{Listeners, Parent};
 use crate::namespaces::{Namespaces, Scope};
 use crate::ownership::{self, Claim};
 use crate::queue::Urgency;
+use crate::sensitive::{Labels, Sensitive};
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
-use crate::watching;
+use crate::watching::{self, Tolerant, tolerant_events};
 use table::{At, Keys, News, Table};
 
-/// Secrets of these types are the cluster's own, or Helm's. A custom resource must not be a way to read them.
-const NEVER_VALUES: [&str; 3] =
-    ["kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token", "helm.sh/release.v1"];
-/// Each install writes several of the last, and nobody may refer to one.
+/// Each install writes several of these, and nobody may refer to one.
 const WATCHED_SECRETS: &str = "type!=helm.sh/release.v1";
 
 /// Why the values of a custom resource are not known.
@@ -127,7 +126,7 @@ pub async fn read_once(
 /// What the release makes itself would change with every revision, and be another's reason for the next.
 fn not_its_own(identity: &Identity, marks: &ObjectMeta, content: Content) -> Content {
     match ownership::judge(marks, &identity.release, &identity.namespace, &identity.owner) {
-        Claim::Ours => Content::OfRelease,
+        Claim::Ours | Claim::Helm => Content::OfRelease,
         Claim::Foreign(_) | Claim::Loose => content,
     }
 }
@@ -138,26 +137,26 @@ struct Found {
     version: u64,
     /// By which it is told whose it is.
     marks: ObjectMeta,
+    /// The custom resource whose release makes it, where that is one of this operator.
+    maker: Option<Parent>,
     object: Option<Held>,
 }
 
 struct Held {
-    /// Of a Secret.
-    kind: Option<String>,
+    /// A custom resource must not be a way to read it.
+    sensitive: Option<Sensitive>,
     data: BTreeMap<String, Vec<u8>>,
 }
 
 impl Found {
     fn nothing() -> Self {
-        Found { version: 0, marks: ObjectMeta::default(), object: None }
+        Found { version: 0, marks: ObjectMeta::default(), maker: None, object: None }
     }
 
     fn content(&self, key: &str) -> Content {
         match &self.object {
             None => Content::NoObject,
-            Some(Held { kind: Some(kind), .. }) if NEVER_VALUES.contains(&kind.as_str()) => {
-                Content::OfType(kind.clone())
-            }
+            Some(Held { sensitive: Some(what), .. }) => Content::Sensitive(*what),
             Some(Held { data, .. }) => match data.get(key).map(|bytes| std::str::from_utf8(bytes)) {
                 None => Content::NoKey,
                 Some(Err(_)) => Content::Binary,
@@ -186,7 +185,11 @@ async fn fetch(calls: &Calls, namespace: &str, reference: &Reference) -> Result<
             (map.metadata, None, texts.chain(bytes).collect())
         }
     };
-    Ok(Found { version: version(&metadata), marks: ownership::marks(&metadata), object: Some(Held { kind, data }) })
+    let labels = metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let sensitive = Sensitive::of("", reference.kind.as_str(), kind.as_deref(), name, &labels);
+    let (version, marks) = (version(&metadata), ownership::marks(&metadata));
+    Ok(Found { version, marks, maker: None, object: Some(Held { sensitive, data }) })
 }
 
 async fn get<K>(calls: &Calls, namespace: &str, name: &str) -> Result<Option<K>, kube::Error>
@@ -208,12 +211,14 @@ pub struct Sources {
 
 struct Shared {
     tables: Mutex<HashMap<Scope, Table>>,
+    /// Custom resources whose values depend on themselves, each with the others on its cycle.
+    cycles: Mutex<HashMap<Parent, Vec<Parent>>>,
     listeners: Arc<Listeners>,
 }
 
 impl Sources {
     pub fn new(client: Client, listeners: Arc<Listeners>, namespaces: Namespaces, stop: CancellationToken) -> Self {
-        let shared = Arc::new(Shared { tables: Mutex::default(), listeners });
+        let shared = Arc::new(Shared { tables: Mutex::default(), cycles: Mutex::default(), listeners });
         Sources { client, shared, namespaces, started: Mutex::default(), stop }
     }
 
@@ -247,6 +252,14 @@ impl Sources {
             let content = all.get(&reference.key).cloned().unwrap_or(Content::NoKey);
             contents.push(not_its_own(identity, marks, content));
         }
+        if let Some((at, way)) = reader.as_ref().and_then(|reader| self.shared.cycle_of(reader)) {
+            let is_first = |it: &Reference| it.kind == at.0 && *it.name == *at.1.name;
+            let found = references.iter().zip(&mut contents).find(|(reference, _)| is_first(reference));
+            // An object that the release makes itself is told as that.
+            if let Some((_, content)) = found.filter(|(_, content)| **content != Content::OfRelease) {
+                *content = Content::OfCycle(way);
+            }
+        }
         Ok(contents)
     }
 
@@ -264,7 +277,10 @@ impl Sources {
         if let Some(known) = known {
             return Ok(known);
         }
-        let found = fetch.await?;
+        let mut found = fetch.await?;
+        // Where it lies is part of who owns it.
+        let placed = ObjectMeta { namespace: at.1.namespace.as_deref().map(str::to_owned), ..found.marks.clone() };
+        found.maker = self.shared.listeners.parent(&placed);
         let stale = self.shared.with(&scope, |table| table.learn(at, keys, &found, told, reader));
         self.shared.wake(&stale);
         Ok(Keys::of(&found, keys))
@@ -291,6 +307,7 @@ impl Sources {
     pub fn forget(&self, kind: &Kind, place: &Place) {
         if let Some(reader) = self.shared.listeners.parent_of(kind, place) {
             self.shared.all().values_mut().for_each(|table| table.refer(&reader, HashSet::new()));
+            self.shared.note_cycle(&reader, vec![]);
         }
     }
 
@@ -303,11 +320,11 @@ impl Sources {
         let watched = (kind, scope.clone());
         match kind {
             SourceKind::Secret => {
-                let api: Api<PartialObjectMeta<Secret>> = watching::api(self.client.clone(), scope);
+                let api: Api<Tolerant<PartialObjectMeta<Secret>>> = watching::api(self.client.clone(), scope);
                 tokio::spawn(follow(api, watched, Some(WATCHED_SECRETS), shared, stop));
             }
             SourceKind::ConfigMap => {
-                let api: Api<PartialObjectMeta<ConfigMap>> = watching::api(self.client.clone(), scope);
+                let api: Api<Tolerant<PartialObjectMeta<ConfigMap>>> = watching::api(self.client.clone(), scope);
                 tokio::spawn(follow(api, watched, None, shared, stop));
             }
         }
@@ -315,7 +332,7 @@ impl Sources {
 }
 
 async fn follow<K>(
-    api: Api<PartialObjectMeta<K>>,
+    api: Api<Tolerant<PartialObjectMeta<K>>>,
     (kind, scope): (SourceKind, Scope),
     fields: Option<&'static str>,
     shared: Arc<Shared>,
@@ -323,7 +340,7 @@ async fn follow<K>(
 ) where
     K: Resource<DynamicType = ()> + Clone + Debug + Send + 'static,
 {
-    let events = watching::events_with(api, None, fields).take_until(stop.cancelled());
+    let events = tolerant_events(api, None, fields).take_until(stop.cancelled());
     pin_mut!(events);
     loop {
         match events.try_next().await {

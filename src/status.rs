@@ -7,6 +7,8 @@
 //!
 //! The manifest is the largest part of a status by far. In memory a mark stands for it; see [`shorten`].
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::digest::{SHA256, digest};
@@ -48,6 +50,8 @@ pub struct Present<'a> {
     pub kept: &'a [ObjectId],
     /// What was there before the release, and nobody's.
     pub adopted: Vec<String>,
+    /// Where the release lives, if it is there.
+    pub namespace: Option<&'a str>,
     /// The pods of the release's workload, or that it has none that stands for it. None leaves what the status says of it.
     pub scale: Option<Option<Scale>>,
 }
@@ -61,7 +65,7 @@ pub struct Deployed<'a> {
     pub digest: &'a str,
     /// Whether there was a revision before it.
     pub is_upgrade: bool,
-    pub notes: &'a str,
+    pub notes: Cow<'a, str>,
     /// Without the data of Secrets.
     pub manifest: String,
 }
@@ -99,7 +103,7 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     conditions.set("Initialized", true, "", "");
     if let Some(deployed) = &report.deployed {
         let reason = if deployed.is_upgrade { "UpgradeSuccessful" } else { "InstallSuccessful" };
-        conditions.set("Deployed", true, reason, deployed.notes);
+        conditions.set("Deployed", true, reason, &deployed.notes);
         status["deployedRelease"] = json!({
             "name": deployed.release,
             "revision": deployed.revision,
@@ -169,6 +173,9 @@ fn set_present(status: &mut Value, present: &Present<'_>) {
         match &present.held {
             None => drop(deployed.remove("hold")),
             Some((hold, _)) => drop(deployed.insert("hold".into(), json!(hold))),
+        }
+        if let Some(namespace) = present.namespace {
+            deployed.insert("namespace".into(), json!(namespace));
         }
     }
 }
@@ -251,15 +258,23 @@ pub fn leaving(old: Option<&Value>, generation: i64, message: &str, is_removed: 
 
 /// The status while a hook runs. What was deployed before it, and its objects, are as they were.
 pub fn at_hook(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
-    const REASON: &str = "RunningHooks";
+    under_way(old, generation, ("RunningHooks", message), now)
+}
+
+/// The same while a rollout waits for an object.
+pub fn at_object(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
+    under_way(old, generation, ("WaitingForObject", message), now)
+}
+
+fn under_way(old: Option<&Value>, generation: i64, (reason, message): (&str, &str), now: &str) -> Value {
     let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now };
     conditions.set("Initialized", true, "", "");
     conditions.end_pause();
     set_failure(&mut conditions, None);
-    conditions.set("Ready", false, REASON, message);
-    conditions.set("Reconciling", true, REASON, message);
+    conditions.set("Ready", false, reason, message);
+    conditions.set("Reconciling", true, reason, message);
     conditions.set("Stalled", false, "", "");
     status["conditions"] = Value::Array(conditions.list);
     status["observedGeneration"] = json!(generation);
@@ -363,7 +378,14 @@ mod tests {
 
     fn deployed(revision: u32) -> Option<Deployed<'static>> {
         let is_upgrade = revision > 1;
-        Some(Deployed { release: "web", revision, digest: "d", is_upgrade, notes: "hello", manifest: "---".into() })
+        Some(Deployed {
+            release: "web",
+            revision,
+            digest: "d",
+            is_upgrade,
+            notes: "hello".into(),
+            manifest: "---".into(),
+        })
     }
 
     fn object(state: State) -> (ObjectId, Health) {

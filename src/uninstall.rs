@@ -1,16 +1,21 @@
 //! Taking a release away when its custom resource goes.
 //!
-//! It works from the release record. Where that is gone, as in a namespace that is being deleted, the objects are found by
-//! the ApplySet marks on the custom resource and on themselves. Neither the chart nor the spec is needed.
+//! It works from the release record. Where that is gone, as in a namespace that is being deleted, the objects of the release's namespace are found
+//! by the ApplySet marks on the custom resource and on themselves, and those outside of it by the ledger. Neither the chart nor the spec is
+//! needed.
 
+use std::collections::HashSet;
+
+use crate::adoption;
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
+use crate::discovery::absence::{self, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
-use crate::object::ObjectId;
+use crate::object::{ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
-use crate::plan::{Owner, RELEASE_LABEL};
+use crate::plan::{Owner, RELEASE_LABEL, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -20,13 +25,23 @@ pub enum UninstallError {
     Prune(#[from] PruneError),
     #[error("cannot look for objects of the kind {kind}: {}", sentence(error))]
     List { kind: String, error: kube::Error },
+    #[error(transparent)]
+    Unavailable(#[from] Unavailable),
 }
 
 impl UninstallError {
+    fn of_call(kind: &Kind, error: kube::Error) -> Self {
+        match Unavailable::of_call(&kind.resource, error) {
+            Ok(error) => UninstallError::Unavailable(error),
+            Err(error) => UninstallError::List { kind: kind.resource.kind.clone(), error },
+        }
+    }
+
     pub fn category(&self) -> Category {
         match self {
             UninstallError::Prune(error) => error.category(),
             UninstallError::List { error, .. } => of_kube(error),
+            UninstallError::Unavailable(error) => error.category(),
         }
     }
 }
@@ -38,8 +53,12 @@ pub struct Leaving<'a> {
     pub owner: &'a Owner,
     pub kinds: &'a Kinds,
     pub calls: &'a Calls,
-    /// Whether helm wrote the newest revision: it takes our marks off the objects.
+    /// Whether helm wrote the newest revision with the content of one of ours: it takes our marks off the objects.
     pub helm_took_over: bool,
+    /// What this operator knows that it made for the release. Outside of the release's namespace nothing else is removed.
+    pub proven: HashSet<ObjectKey>,
+    /// Whether what existed before the release goes with it.
+    pub delete_adopted: bool,
     /// What the newest revision has in crds/: it stays, whatever made it.
     pub shipped: &'a [ObjectId],
 }
@@ -69,54 +88,75 @@ impl Leaving<'_> {
             occasion: Occasion::Uninstall,
             applied: Default::default(),
             helm_marks_suffice: self.helm_took_over,
-            shipped: self.shipped,
+            proven: self.proven.clone(),
+            shipped: self.shipped.iter().map(ObjectId::key).collect(),
+            delete_adopted: self.delete_adopted,
         }
     }
 
-    /// The objects that carry this release's marks, as far as the custom resource says where to look.
+    /// The objects of the release's namespace that carry its marks, of the kinds that the custom resource names. Marks prove nothing
+    /// elsewhere: whoever may write an object there can put them on it.
     pub async fn find(&self, contents: &Contents) -> Result<Vec<Applied>, UninstallError> {
+        self.find_in(self.namespace, contents).await
+    }
+
+    /// The same in any namespace.
+    pub async fn find_in(&self, namespace: &str, contents: &Contents) -> Result<Vec<Applied>, UninstallError> {
         let selector = format!("{}={},{RELEASE_LABEL}={}", applyset::PART_OF, applyset::id(self.owner), self.release);
         let mut found = vec![];
         for group_kind in &contents.group_kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
-            // Gone with its CRD.
-            let Some(kind) = self.kinds.any_version(group, kind) else { continue };
-            for namespace in self.places(&kind, contents) {
-                let listed = self.calls.list(&kind, namespace, &selector).await;
-                let listed =
-                    listed.map_err(|error| UninstallError::List { kind: kind.resource.kind.clone(), error })?;
-                // Controllers copy labels to what they make: an EndpointSlice carries those of its Service.
-                let ours = |live: &&_| judge(live, self.release, self.namespace, self.owner) == Claim::Ours;
-                found.extend(listed.iter().filter(ours).map(|live| {
-                    let id = ObjectId {
-                        group: kind.resource.group.clone(),
-                        version: kind.resource.version.clone(),
-                        kind: kind.resource.kind.clone(),
-                        namespace: live.namespace.clone(),
-                        name: live.name.clone().unwrap_or_default(),
-                    };
-                    Applied::new(id, live.uid.clone())
-                }));
+            let Some(kind) = self.kinds.any_version(group, kind) else {
+                absence::confirm(group, kind, self.calls).await?;
+                continue;
+            };
+            if !kind.namespaced {
+                continue;
             }
+            let listed = self.calls.list(&kind, Some(namespace), &selector).await;
+            let listed = listed.map_err(|error| UninstallError::of_call(&kind, error))?;
+            // Controllers copy labels to what they make: an EndpointSlice carries those of its Service.
+            let ours = |live: &&_| judge(live, self.release, self.namespace, self.owner) == Claim::Ours;
+            found.extend(listed.iter().filter(ours).map(|live| {
+                let id = ObjectId {
+                    group: kind.resource.group.clone(),
+                    version: kind.resource.version.clone(),
+                    kind: kind.resource.kind.clone(),
+                    namespace: live.namespace.clone(),
+                    name: live.name.clone().unwrap_or_default(),
+                };
+                Applied { is_adopted: adoption::is_marked(live), ..Applied::new(id, live.uid.clone()) }
+            }));
         }
         Ok(found)
     }
 
-    fn places<'a>(&'a self, kind: &Kind, contents: &'a Contents) -> Vec<Option<&'a str>> {
-        if !kind.namespaced {
-            return vec![None];
+    /// The objects of a manifest that helm recorded.
+    pub async fn members(&self, manifest: &str) -> Result<Vec<Applied>, UninstallError> {
+        for (group, kind) in unknown_kinds(manifest, self.kinds) {
+            absence::confirm(&group, &kind, self.calls).await?;
         }
-        let own = self.owner.namespace.as_deref().unwrap_or(self.namespace);
-        std::iter::once(own).chain(contents.namespaces.iter().map(String::as_str)).map(Some).collect()
+        Ok(members(manifest, self.namespace, self.kinds).unwrap_or_else(|error| {
+            // It must not keep a custom resource from going. What carries the marks of the release is found without it.
+            tracing::warn!(
+                namespace = self.namespace,
+                release = self.release,
+                "a recorded manifest is not read: {error}"
+            );
+            vec![]
+        }))
     }
 
     /// Those that are still there.
     pub async fn remaining(&self, objects: &[Applied]) -> Result<Vec<ObjectId>, UninstallError> {
         let mut remaining = vec![];
         for applied in objects {
-            let Some(kind) = self.kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
+            let Some(kind) = self.kinds.any_version(&applied.id.group, &applied.id.kind) else {
+                absence::confirm(&applied.id.group, &applied.id.kind, self.calls).await?;
+                continue;
+            };
             let live = self.calls.metadata(&kind, &applied.id).await;
-            let live = live.map_err(|error| UninstallError::List { kind: applied.id.kind.clone(), error })?;
+            let live = live.map_err(|error| UninstallError::of_call(&kind, error))?;
             if live.is_some_and(|live| applied.uid.is_none() || live.uid == applied.uid) {
                 remaining.push(applied.id.clone());
             }

@@ -14,7 +14,8 @@
 //!
 //! **Why two ways into Helm.** Helm reads every number of a `-f` file as float64, so a template that prints 1000000 writes
 //! `1e+06`, and 2^53 + 1 loses its last digit. What comes by `--set` is an int64. So the file carries everything, and the
-//! integers that a float would spoil are assigned again beside it. `null` stays in the file: it is how a release takes a
+//! integers of the spec that a float would spoil are assigned again beside it. Those of other origins stay in the file, since
+//! arguments can be listed by others. `null` stays in the file: it is how a release takes a
 //! default of the chart away.
 //!
 //! **Overrides win over the spec**, and the spec over what comes from ConfigMaps and Secrets. Their rules are in [`overrides`] and
@@ -87,8 +88,8 @@ impl Values {
         overrides.apply(&mut map)?;
         let json = Value::Object(map);
         check_keys(&json, &mut Vec::new())?;
-        let exact = exact::Exact::of(&json, &Value::Object(of_secrets));
         let sourced = from::origins(&sources, &spec, &json);
+        let exact = exact::Exact::of(&json, &Value::Object(spec), &Value::Object(of_secrets));
         Ok(Values { json, exact, sourced })
     }
 

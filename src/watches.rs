@@ -1,14 +1,16 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and sixteen of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and seventeen of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `allow`, `serviceAccountName`). It is
+//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `allow`, `adopt`,
+//! `serviceAccountName`). It is
 //! refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
 //!
 //! | module | what is in it |
 //! |---|---|
 //! | [`fields`] | one entry, field by field |
+//! | [`adopt`] | whether existing objects may be adopted |
 //! | [`expand`] | environment and templates in overrides |
 //! | [`ignore`] | fields that others may decide |
 //! | [`values_from`] | ConfigMaps and Secrets that values come from |
@@ -35,6 +37,7 @@ use crate::values::from::Source;
 use crate::wishes;
 use crate::yaml::{self, YamlError};
 
+pub mod adopt;
 pub mod duration;
 pub mod expand;
 pub mod fields;
@@ -44,6 +47,7 @@ pub mod selector;
 pub mod suggest;
 pub mod values_from;
 
+pub use adopt::Adopt;
 use expand::{ExpandError, Text};
 use fields::{Fields, Problem};
 use lines::Lines;
@@ -67,6 +71,7 @@ pub struct Watch {
     pub lookup: Lookup,
     /// What its releases may write outside of their namespace; `None` is what the chart makes with its default values.
     pub allow: Option<Reach>,
+    pub adopt: Adopt,
     /// The ServiceAccount of the release's namespace that objects are written as; `None` is the operator itself.
     pub service_account: Option<String>,
     /// At least 1.
@@ -381,6 +386,7 @@ impl File<'_> {
             reconcile_period: fields.reconcile_period,
             lookup: fields.lookup,
             allow: fields.allow,
+            adopt: fields.adopt,
             service_account: fields.service_account,
             max_concurrent: fields.max_concurrent,
             release_namespace: fields.release_namespace,

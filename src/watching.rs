@@ -7,6 +7,7 @@
 //! It does not know what is watched, or what an event means.
 
 mod running;
+mod tolerant;
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::error::sentence;
 use crate::namespaces::Scope;
 
 pub use running::{State, Trouble, Watched, all};
+pub use tolerant::{Salvage, Tolerant, tolerant_events};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -39,6 +41,9 @@ const STREAM_PATIENCE: Duration = Duration::from_secs(30);
 /// For a page of a list. The API server itself gives up after a minute.
 const PAGE_PATIENCE: Duration = Duration::from_secs(70);
 
+/// How many objects a page of a list has. Anybody may make an object as large as etcd takes, and a page is read as a whole.
+const PAGE: u32 = 50;
+
 /// How the first list comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lists {
@@ -51,7 +56,7 @@ pub enum Lists {
 
 /// How to watch what selectors match: with bookmarks, so that a watch can be taken up without a list.
 pub fn config(labels: Option<&str>, fields: Option<&str>, lists: Lists) -> watcher::Config {
-    let mut config = watcher::Config::default();
+    let mut config = watcher::Config::default().page_size(PAGE);
     if let Some(labels) = labels {
         config = config.labels(labels);
     }

@@ -14,7 +14,8 @@ use k8s_openapi::jiff::Timestamp;
 use crate::applyset;
 use crate::drift::Hash;
 use crate::hooks::{self, Event};
-use crate::watches::{OnFailure, Watch, duration};
+use crate::preflight::Adoption;
+use crate::watches::{Adopt, OnFailure, Watch, duration};
 
 pub const MAX_HISTORY: &str = "chartwright.dev/max-history";
 pub const ON_FAILURE: &str = "chartwright.dev/on-failure";
@@ -26,6 +27,7 @@ pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
 /// Where values come from beside the spec; see [`crate::values::from`].
 pub const VALUES_FROM: &str = "chartwright.dev/values-from";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
+pub const ADOPTED_DELETION_POLICY: &str = "chartwright.dev/adopted-deletion-policy";
 pub const PAUSED: &str = "chartwright.dev/paused";
 pub const REQUESTED_AT: &str = "chartwright.dev/requested-at";
 /// operator-sdk's, as are all that follow.
@@ -58,8 +60,8 @@ pub struct Wishes {
     /// How long a revision may take to become ready; `None` is any time.
     pub progress_deadline: Option<Duration>,
     pub rollback_to: RollbackTo,
-    /// Whether objects that nobody claims are taken.
-    pub adopt: bool,
+    /// Whether objects that nobody claims are adopted: the custom resource asks for it, and the watch allows it.
+    pub adopt: Adoption,
     /// Whether a release whose record went, and cannot be made anew from its objects, is rendered anew.
     pub render_anew: bool,
     /// Whether what cannot be changed in place is deleted and made again.
@@ -75,6 +77,8 @@ pub struct Wishes {
     /// Whether the custom resource stays until all its objects are gone.
     pub uninstall_wait: bool,
     pub deletion: Deletion,
+    /// Whether adopted objects are deleted where others are: when the release goes, or no longer has them.
+    pub delete_adopted: bool,
     pub hooks: HookWishes,
     /// A sentence for each annotation that cannot be read.
     pub problems: Vec<String>,
@@ -159,9 +163,7 @@ impl Wishes {
     pub fn of<'a>(annotation: impl Fn(&str) -> Option<&'a str>, watch: &Watch) -> Self {
         let mut reader = Reader { annotation, problems: vec![] };
         Wishes {
-            max_history: reader
-                .setting(MAX_HISTORY, "a whole number from 0 on, where 0 keeps all revisions", whole)
-                .unwrap_or(watch.max_history),
+            max_history: reader.max_history(watch.max_history),
             on_failure: reader
                 .setting(ON_FAILURE, "`stop` or `rollback`", OnFailure::parse)
                 .unwrap_or(watch.on_failure),
@@ -172,7 +174,7 @@ impl Wishes {
                 })
                 .map_or(watch.progress_deadline, |deadline| Some(deadline).filter(|deadline| !deadline.is_zero())),
             rollback_to: reader.rollback_to(),
-            adopt: reader.is_asked(ADOPT),
+            adopt: reader.adoption(watch.adopt),
             render_anew: reader.is_asked(RENDER_ANEW),
             replace: reader.is_asked(UPGRADE_FORCE),
             replace_going_back: reader.is_asked(ROLLBACK_FORCE),
@@ -186,6 +188,7 @@ impl Wishes {
             },
             uninstall_wait: reader.is_asked(UNINSTALL_WAIT),
             deletion: reader.deletion(),
+            delete_adopted: reader.delete_adopted(),
             hooks: reader.hooks(watch),
             problems: reader.problems,
         }
@@ -241,9 +244,37 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
         }
     }
 
+    /// The watch's setting is a ceiling: each revision is a record in etcd, which the author of a custom resource does not
+    /// pay for. 0 keeps all revisions, so it is the highest.
+    fn max_history(&mut self, ceiling: usize) -> usize {
+        let wanted = "a whole number from 0 on, where 0 keeps all revisions";
+        let Some(asked) = self.setting(MAX_HISTORY, wanted, whole::<usize>) else { return ceiling };
+        if ceiling != 0 && (asked == 0 || asked > ceiling) {
+            self.problems.push(format!(
+                "the annotation {MAX_HISTORY} is \"{asked}\", which is more than the watch's maxHistory: write a number from 1 to {ceiling}; until then {ceiling} revisions are kept"
+            ));
+            return ceiling;
+        }
+        asked
+    }
+
     fn is_asked(&mut self, key: &str) -> bool {
         let read = self.read(key, "`true` or `false`", "it counts as `false`", boolean);
         matches!(read, Read::Good(true))
+    }
+
+    fn adoption(&mut self, consent: Adopt) -> Adoption {
+        match (self.is_asked(ADOPT), consent.allows_objects()) {
+            (true, true) => Adoption::Asked,
+            (false, true) => Adoption::NotAsked,
+            (false, false) => Adoption::NotAllowed,
+            (true, false) => {
+                self.problems.push(format!(
+                    "the annotation {ADOPT} has no effect: `adopt` in watches.yaml is `none` for this kind; an administrator can set `adopt: objects` there"
+                ));
+                Adoption::NotAllowed
+            }
+        }
     }
 
     fn rollback_to(&mut self) -> RollbackTo {
@@ -304,6 +335,16 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
             without_rollback: self.is_asked(ROLLBACK_DISABLE_HOOKS),
             without_uninstall: self.is_asked(UNINSTALL_DISABLE_HOOKS),
         }
+    }
+
+    fn delete_adopted(&mut self) -> bool {
+        let parse = |text: &str| match text.trim().to_ascii_lowercase().as_str() {
+            "orphan" => Some(false),
+            "delete" => Some(true),
+            _ => None,
+        };
+        let instead = "adopted objects are left in the cluster";
+        matches!(self.read(ADOPTED_DELETION_POLICY, "`orphan` or `delete`", instead, parse), Read::Good(true))
     }
 
     fn deletion(&mut self) -> Deletion {

@@ -58,6 +58,10 @@ pub const MAX_DEPTH: usize = 100;
 /// The API server takes no request above 3 MiB, so an object that needs more could not be applied anyway.
 pub const MAX_COPIED: usize = 4 << 20;
 
+/// How many values a text may hold. Each takes far more memory than its text, and a manifest that fits a release record has
+/// fewer.
+pub const MAX_NODES: usize = 1_000_000;
+
 /// What a copied node counts for beside its text, so that a bomb of empty nodes is stopped too.
 const NODE_BYTES: usize = 16;
 
@@ -66,14 +70,20 @@ const NODE_BYTES: usize = 16;
 /// # Errors
 /// Where the text is not YAML, has more than one document, or holds what JSON cannot.
 pub fn parse(text: &str) -> Result<Value, YamlError> {
-    let mut composer = Composer::new(text)?;
+    parse_within(text, &mut { MAX_NODES })
+}
+
+/// The same for one of several texts that may hold so many values together. What this one holds is taken off.
+pub fn parse_within(text: &str, nodes: &mut usize) -> Result<Value, YamlError> {
+    let mut composer = Composer::new(text, *nodes)?;
     let Some(document) = composer.document()? else {
         return Ok(Value::Null);
     };
-    match composer.next_document()? {
-        Some(mark) => Err(YamlError::at(mark, Problem::SecondDocument)),
-        None => Ok(document),
+    if let Some(mark) = composer.next_document()? {
+        return Err(YamlError::at(mark, Problem::SecondDocument));
     }
+    *nodes = composer.nodes_left();
+    Ok(document)
 }
 
 /// Reads all documents of a stream. A stream without any, such as an empty text, gives an empty list.
@@ -81,7 +91,7 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
 /// # Errors
 /// As [`parse`], but for the number of documents. One bad document fails the whole stream.
 pub fn documents(text: &str) -> Result<Vec<Value>, YamlError> {
-    let mut composer = Composer::new(text)?;
+    let mut composer = Composer::new(text, MAX_NODES)?;
     let mut documents = Vec::new();
     while let Some(document) = composer.document()? {
         documents.push(document);
@@ -125,6 +135,8 @@ pub enum Problem {
     TooDeep,
     #[error("anchors and aliases copy more than {} MiB", MAX_COPIED >> 20)]
     TooMuchCopied,
+    #[error("the text holds more than {MAX_NODES} values")]
+    TooManyNodes,
     #[error("the alias *{0} has no anchor &{0} before it")]
     UnknownAlias(String),
     #[error("the alias *{0} stands inside its own anchor &{0}")]

@@ -209,18 +209,19 @@ async fn a_release_that_was_ready_once_has_kept_its_deadline() {
 #[tokio::test]
 async fn as_many_revisions_are_kept_as_asked_for() {
     let project = Project::of_objects().await;
-    project.watch_with("maxHistory: 2");
+    project.watch_with("maxHistory: 3");
     let _operator = project.run();
     for colour in ["a", "b", "c", "d"] {
         project.apply("web", json!({"objects": [config("web", colour)]})).await;
         project.deployed("web").await;
     }
-    assert_eq!(revisions(&project).await, [(3, Status::Superseded), (4, Status::Deployed)]);
-    project.annotate("web", "chartwright.dev/max-history", "3").await;
+    let expected = [(2, Status::Superseded), (3, Status::Superseded), (4, Status::Deployed)];
+    assert_eq!(revisions(&project).await, expected);
+    project.annotate("web", "chartwright.dev/max-history", "2").await;
     for colour in ["e", "f"] {
         project.apply("web", json!({"objects": [config("web", colour)]})).await;
         project.deployed("web").await;
     }
     let numbers: Vec<u32> = revisions(&project).await.into_iter().map(|(number, _)| number).collect();
-    assert_eq!(numbers, [4, 5, 6]);
+    assert_eq!(numbers, [5, 6]);
 }

@@ -80,7 +80,7 @@ async fn an_operator_that_may_not_watch_definitions_notices_too() {
     let (name, user) = (project.user(), project.user());
     let rules = json!([
         {"apiGroups": [project.resource.group], "resources": ["*"], "verbs": ["*"]},
-        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list", "watch"]}]);
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch", "create", "patch"]}]);
     let (rbac, group) = ("rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io");
     project
         .create(json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}))

@@ -42,7 +42,7 @@ fn workload() -> Value {
 }
 
 #[tokio::test]
-async fn lost_records_are_made_anew_from_the_objects_without_a_render() {
+async fn without_records_the_chart_is_rendered_again_and_generated_values_stay() {
     for runs in [true, false] {
         let project = project().await;
         let mut operator = Some(project.run());
@@ -58,13 +58,13 @@ async fn lost_records_are_made_anew_from_the_objects_without_a_render() {
         }
         lose_records(&project).await;
         let _operator = operator.take().unwrap_or_else(|| project.run());
-        until("it is recorded again", async || (revisions(&project).await == [(2, Status::Deployed)]).then_some(()))
+        until("it is recorded again", async || (revisions(&project).await == [(3, Status::Deployed)]).then_some(()))
             .await;
         let told = until("it is told", async || project.events("web", "RecordRebuilt").await.pop()).await;
-        assert!(told.1.contains("made anew from the 4 objects"), "{told:?}");
+        assert!(told.1.contains("renders the chart again over the 4 objects"), "{told:?}");
         let after =
             (password(&project).await, project.get("apps/v1", "Deployment", "web").await.unwrap().metadata.generation);
-        assert_eq!(after, before, "nothing was rendered");
+        assert_eq!(after, before, "nothing was generated anew");
         for helm in ["helm3", "helm4"] {
             let manifest = project.helm(helm, &["get", "manifest", "web"]);
             assert!(manifest.contains("colour: green") && !manifest.contains("chartwright.dev"), "{manifest}");
@@ -77,26 +77,26 @@ async fn lost_records_are_made_anew_from_the_objects_without_a_render() {
         project.apply("web", json!({"objects": [config("web", "black"), workload()]})).await;
         project.deployed("web").await;
         until("it is pruned", async || project.get("v1", "ConfigMap", "other").await.is_none().then_some(())).await;
-        assert_eq!(revisions(&project).await, [(2, Status::Superseded), (3, Status::Deployed)]);
+        assert_eq!(revisions(&project).await, [(3, Status::Superseded), (4, Status::Deployed)]);
     }
 }
 
 #[tokio::test]
-async fn what_cannot_be_made_anew_is_not_touched_until_somebody_allows_it() {
+async fn where_a_generated_value_is_gone_nothing_is_touched_until_somebody_allows_it() {
     let project = project().await;
     let operator = project.run();
     project.apply("web", json!({"objects": [config("web", "blue"), config("other", "x")]})).await;
     project.condition("web", "Ready", "True").await;
-    let before = password(&project).await;
     drop(operator);
     lose_records(&project).await;
-    project.configs().delete("other", &DeleteParams::default()).await.unwrap();
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    secrets.delete("random", &DeleteParams::default()).await.unwrap();
     let _operator = project.run();
     let told = project.not_ready("web", "RecordLost").await;
     let message = told["message"].as_str().unwrap();
-    assert!(message.contains("other is gone too") && message.contains("chartwright.dev/render-anew"), "{message}");
-    assert_eq!(password(&project).await, before);
-    assert!(project.get("v1", "ConfigMap", "other").await.is_none());
+    assert!(message.contains("the chart generates") && message.contains("chartwright.dev/render-anew"), "{message}");
+    assert!(project.get("v1", "Secret", "random").await.is_none());
+    assert!(project.get("v1", "ConfigMap", "other").await.is_some());
     // What the new render lacks goes, as in any upgrade.
     project.apply("web", json!({"objects": [config("other", "x")]})).await;
     project.annotate("web", "chartwright.dev/render-anew", "true").await;

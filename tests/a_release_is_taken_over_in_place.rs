@@ -14,7 +14,9 @@ use crate::harness::{Project, copy_program, stays, tool, until};
 const CHART: &str = "tests/charts/adoptable";
 
 async fn project() -> Project {
-    Project::with_chart("App", CHART).await
+    let project = Project::with_chart("App", CHART).await;
+    project.watch_with("adopt: releases");
+    project
 }
 
 /// Everything that must not change: who the objects are, what pods look like, and what was drawn by lot.
@@ -91,7 +93,7 @@ async fn what_helm_installed_with_the_same_values_stays_just_as_it_is() {
 }
 
 #[tokio::test]
-async fn with_other_values_a_new_revision_follows_and_what_it_lacks_is_pruned() {
+async fn with_other_values_a_new_revision_follows_unless_the_release_has_other_objects() {
     for helm in ["helm3", "helm4"] {
         let project = project().await;
         project.helm(helm, &["install", "web", "charts/app", "--set", "more=true"]);
@@ -101,21 +103,25 @@ async fn with_other_values_a_new_revision_follows_and_what_it_lacks_is_pruned() 
         assert!(project.get("v1", "ConfigMap", "web-more").await.is_some());
         let _operator = project.run();
         project.apply("web", json!({"colour": "green"})).await;
+        let told = project.not_ready("web", "AdoptionNotAllowed").await;
+        assert!(told["message"].as_str().unwrap().contains("web-more, which the chart does not render"), "{told}");
+        assert_eq!(identity(&project, "web").await, before, "{helm}");
+        project.apply("web", json!({"colour": "green", "more": true})).await;
         project.deployed("web").await;
         project.condition("web", "Ready", "True").await;
         let after = identity(&project, "web").await;
-        for same in ["uids", "generation", "template", "replica sets"] {
+        for same in ["uids", "generation", "template", "replica sets", "password"] {
             assert_eq!(after[same], before[same], "{helm}: {same}");
         }
+        let expected = [(1, Status::Superseded, false), (2, Status::Superseded, false), (3, Status::Deployed, true)];
+        assert_eq!(revisions(&project, "web").await, expected, "{helm}");
+        project.apply("web", json!({"colour": "green"})).await;
         until("what the render lacks is gone", async || {
             project.get("v1", "ConfigMap", "web-more").await.is_none().then_some(())
         })
         .await;
-        let expected = [(1, Status::Superseded, false), (2, Status::Superseded, true), (3, Status::Deployed, true)];
-        assert_eq!(revisions(&project, "web").await, expected, "{helm}");
         project.delete("web").await;
         project.gone("web").await;
-        assert!(revisions(&project, "web").await.is_empty(), "{helm}: their records go with ours");
         assert!(project.get("apps/v1", "Deployment", "web").await.is_none());
     }
 }
@@ -272,7 +278,7 @@ async fn a_release_of_another_chart_is_not_touched_and_both_charts_are_named() {
 }
 
 #[tokio::test]
-async fn a_custom_resource_that_was_made_again_takes_its_objects_again() {
+async fn a_custom_resource_that_was_made_again_keeps_its_objects_and_their_generated_values() {
     let project = project().await;
     let operator = project.run();
     project.apply("web", json!({"colour": "green"})).await;
@@ -292,7 +298,7 @@ async fn a_custom_resource_that_was_made_again_takes_its_objects_again() {
     let _operator = project.run();
     project.condition("web", "Ready", "True").await;
     assert_eq!(identity(&project, "web").await, before);
-    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, true)]);
+    assert_eq!(revisions(&project, "web").await.last(), Some(&(2, Status::Deployed, true)));
     for (api_version, kind) in [("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "ConfigMap"), ("v1", "Secret")] {
         let owners = project.get(api_version, kind, "web").await.unwrap().owner_references().to_vec();
         assert_eq!(owners.iter().map(|owner| Some(owner.uid.clone())).collect::<Vec<_>>(), [cr.uid()], "{kind}");

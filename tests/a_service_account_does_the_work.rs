@@ -169,9 +169,9 @@ async fn no_record_is_applied_with_the_operators_rights() {
     }
     let metadata = json!({"name": "far", "namespace": deputised.operators});
     let far = as_crds(&json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata}));
-    project.forge("web", 1, |record| record.manifest = far).await;
+    project.forge("web", 1, |record| record.manifest = far.into()).await;
     project.annotate("web", "chartwright.dev/rollback-to", "1").await;
-    project.not_ready("web", "Forbidden").await;
+    project.not_ready("web", "RecordUnproven").await;
     assert!(project.find("v1", "Secret", Some(&deputised.operators), "far").await.is_none());
 }
 

@@ -131,7 +131,7 @@ async fn objects_that_exist_do_not_end_the_render() {
     for (helm, fence) in BOTH.into_iter().flat_map(|helm| ["release", "cluster"].map(|fence| (helm, fence))) {
         let project = Project::new("App").await;
         project.template("print.yaml", PRINT);
-        project.watch_with(&format!("lookup: {fence}"));
+        project.watch_with(&format!("lookup: {fence}\nadopt: objects"));
         project
             .create(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web", "namespace": project.namespace}}))
             .await;

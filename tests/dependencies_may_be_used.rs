@@ -84,6 +84,19 @@ fn every_licence_is_on_the_list() {
 }
 
 #[test]
+fn no_dependency_is_banned() {
+    let banned: Vec<String> = listed("deny = [")
+        .iter()
+        .map(|line| line.trim_start_matches("{ crate = \"").trim_end_matches("\" }").to_owned())
+        .collect();
+    assert!(banned.contains(&"openssl-sys".to_owned()), "{banned:?}");
+    for package in dependencies() {
+        let name = package["name"].as_str().unwrap();
+        assert!(!banned.iter().any(|banned| banned == name), "{name} is banned by deny.toml");
+    }
+}
+
+#[test]
 fn every_dependency_comes_from_the_registry() {
     let sources: BTreeSet<String> = dependencies().iter().map(|it| it["source"].as_str().unwrap().to_owned()).collect();
     assert_eq!(sources.len(), 1, "{sources:?}");

@@ -73,7 +73,7 @@ pub fn tool(name: &str) -> PathBuf {
 
 /// The operator's program, without a cluster or a helm unless the test gives them.
 pub fn chartwright() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_chartwright"));
+    let mut command = Command::new(operator::binary());
     command.env_clear().stdin(Stdio::null());
     command
 }
@@ -137,7 +137,7 @@ impl Project {
         project
     }
 
-    /// The same for a kind without namespaces. Its releases live in the operator's namespace, which is the project's.
+    /// The same for a kind without namespaces. Its releases live in the project's namespace.
     pub async fn cluster_scoped(kind: &str, chart: &str) -> Self {
         let project = Self::scoped(kind, Scope::Cluster).await;
         project.copy_chart(chart);
@@ -159,8 +159,7 @@ impl Project {
         let dir = tempfile::tempdir().expect("a directory");
         let project = Project { client, namespace, resource, scope, dir, allow: "", plane };
         project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n");
-        let watch = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", gvk.group);
-        project.file("watches.yaml", &watch);
+        project.watch_with("");
         project
     }
 
@@ -182,7 +181,9 @@ impl Project {
     pub fn watch_with(&self, fields: &str) {
         let (group, kind) = (&self.resource.group, &self.resource.kind);
         let allow = self.allow.lines().filter(|_| !fields.contains("allow:"));
-        let lines: String = fields.trim().lines().chain(allow).map(|line| format!("  {line}\n")).collect();
+        let home = format!("releaseNamespace: {}", self.namespace);
+        let home = home.lines().filter(|_| self.scope == Scope::Cluster && !fields.contains("releaseNamespace:"));
+        let lines: String = fields.trim().lines().chain(allow).chain(home).map(|line| format!("  {line}\n")).collect();
         self.file(
             "watches.yaml",
             &format!("- group: {group}\n  version: v1\n  kind: {kind}\n  chart: charts/app\n{lines}"),
@@ -200,7 +201,10 @@ impl Project {
     pub fn with_kind_to_come(&self, kind: &str) -> ApiResource {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&self.resource.group, "v1", kind));
         let watches = std::fs::read_to_string(self.dir().join("watches.yaml")).expect("a file");
-        let more = format!("- {{group: {}, version: v1, kind: {kind}, chart: charts/app}}\n", resource.group);
+        // Of a kind that has namespaces, nobody reads where releases live.
+        let (group, home) = (&resource.group, &self.namespace);
+        let more =
+            format!("- {{group: {group}, version: v1, kind: {kind}, chart: charts/app, releaseNamespace: {home}}}\n");
         self.file("watches.yaml", &(watches + &more));
         resource
     }

@@ -28,10 +28,11 @@ async fn it_is_ready_when_everything_was_seen_and_not_before() {
     let gate = Gate::start(client().await).await;
     gate.place(Obstacle::Wall("apps".to_owned()));
     let operator = project.launch().args(&[PROBES]).before(&gate).start();
-    let unseen = "[-]kinds failed: App: its custom resources are not all seen yet";
+    let unseen = "[-]kinds failed: kinds whose custom resources are not all seen yet: 1";
     answers(&operator, "/readyz", 500, unseen).await;
     answers(&operator, "/readyz", 500, "[+]records ok").await;
-    answers(&operator, "/readyz/kinds", 500, "App").await;
+    answers(&operator, "/readyz/kinds", 500, "not all seen yet: 1").await;
+    assert!(operator.log().contains("App: its custom resources are not all seen yet"), "the log names the kind");
     answers(&operator, "/healthz", 200, "ok").await;
     gate.place(Obstacle::Nothing);
     answers(&operator, "/readyz", 200, "ok").await;
@@ -64,8 +65,8 @@ async fn a_watch_that_nobody_answers_while_others_work_ends_its_life() {
     let gate = Gate::start(client().await).await;
     gate.place(Obstacle::Hole("apps".to_owned()));
     let operator = project.launch().args(&[PROBES, "--liveness-patience=2s"]).before(&gate).start();
-    answers(&operator, "/healthz", 500, "[-]watches failed: the watch of").await;
-    assert!(operator.probe("/healthz").await.body.contains("/apps has had no answer for"));
+    answers(&operator, "/healthz", 500, "[-]watches failed: watches that do not work: 1").await;
+    assert!(operator.log().contains("/apps has had no answer for"), "the log names the watch");
     gate.place(Obstacle::Nothing);
     answers(&operator, "/healthz", 200, "ok").await;
     answers(&operator, "/readyz", 200, "ok").await;
@@ -95,5 +96,6 @@ async fn a_turn_far_beyond_all_limits_ends_its_life() {
     let operator = project.launch().helm(helm).args(&[PROBES, "--liveness-patience=500ms"]).start();
     answers(&operator, "/readyz", 200, "ok").await;
     project.apply("web", json!({"objects": [config("web", "blue")]})).await;
-    answers(&operator, "/healthz/queues", 500, "App: a turn has been running for").await;
+    answers(&operator, "/healthz/queues", 500, "kinds whose queues are stuck: 1").await;
+    assert!(operator.log().contains("App: a turn has been running for"), "the log names the kind");
 }

@@ -57,15 +57,17 @@ fn release(project: &Project, name: &str, revision: u32, status: Status) -> Rele
         status,
         // The version is a number in many a Chart.yaml.
         chart: json!({"apiVersion": "v2", "name": "app", "version": "0.1.0", "appVersion": 1.16}),
-        defaults: json!({"shade": "dark"}),
-        config: json!({"colour": "green", "big": 5_000_000}),
-        manifest: manifest("green"),
+        defaults: json!({"shade": "dark"}).into(),
+        config: json!({"colour": "green", "big": 5_000_000}).into(),
+        manifest: manifest("green").into(),
         hooks: vec![],
-        notes: String::new(),
+        notes: "".into(),
         description: format!("This is {}", status.as_str()),
         first_deployed: "2026-11-16T12:00:00.123456789Z".parse().unwrap(),
         last_deployed: "2026-11-16T13:00:00Z".parse().unwrap(),
         own: Some(Own { digest: "d1".into(), objects: vec![Applied::new(id, None)], ..Default::default() }),
+        claimed: None,
+        proof: Default::default(),
         stored: Stored::default(),
     }
 }
@@ -175,7 +177,7 @@ async fn helm_rolls_back_upgrades_and_uninstalls_our_release() {
     for program in BOTH {
         let project = Project::new("App").await;
         let store = Store::new(Calls::new(project.client.clone()));
-        let first = Release { manifest: manifest("blue"), ..release(&project, "web", 1, Status::Superseded) };
+        let first = Release { manifest: manifest("blue").into(), ..release(&project, "web", 1, Status::Superseded) };
         store.create(&first).await.unwrap();
         store.create(&release(&project, "web", 2, Status::Deployed)).await.unwrap();
         apply(&project, "web", "green").await;
@@ -185,7 +187,7 @@ async fn helm_rolls_back_upgrades_and_uninstalls_our_release() {
         let history = store.history(&project.namespace, "web").await.unwrap();
         let latest = history.latest().unwrap();
         assert_eq!((latest.revision, latest.status), (3, Status::Deployed), "{program}");
-        assert_eq!(latest.manifest, manifest("blue"), "{program}");
+        assert_eq!(latest.manifest.read(), manifest("blue"), "{program}");
         assert!(!latest.is_ours(), "a person's rollback is told from our own work ({program})");
         assert_eq!(
             latest.belongs_to(&Default::default()),
@@ -221,10 +223,13 @@ async fn a_record_that_helm_wrote_is_read_and_stays_whole_when_we_supersede_it()
         let history = store.history(&project.namespace, "web").await.unwrap();
         assert_eq!((history.belongs_to(&Default::default()), history.next_revision()), (None, 2), "{program}");
         let theirs = history.deployed().unwrap();
-        assert_eq!((&theirs.config, theirs.notes.as_str()), (&json!({"colour": "blue"}), "Have fun with blue."));
+        assert_eq!(
+            (theirs.config.value(), theirs.notes.read().as_ref()),
+            (json!({"colour": "blue"}), "Have fun with blue.")
+        );
         assert_eq!(theirs.hooks[0].events, ["post-install"]);
         assert_eq!(theirs.hooks[0].last_run.phase, HookPhase::Succeeded);
-        assert!(theirs.manifest.contains("name: colours"), "{}", theirs.manifest);
+        assert!(theirs.manifest.read().contains("name: colours"), "{:?}", theirs.manifest);
 
         store.update(&theirs.with_status(Status::Superseded, "Adopted")).await.unwrap();
         store.create(&release(&project, "web", 2, Status::Deployed)).await.unwrap();
@@ -232,7 +237,7 @@ async fn a_record_that_helm_wrote_is_read_and_stays_whole_when_we_supersede_it()
         assert_eq!((&listed[0]["status"], &listed[0]["description"]), (&json!("superseded"), &json!("Adopted")));
         let of_first = |what: &[&str]| helm(program, &project, &[what, &["web", "--revision", "1"]].concat());
         assert!(of_first(&["get", "values", "--all"]).contains("shade: dark"), "{program}: the chart is still inside");
-        assert_eq!(of_first(&["get", "manifest"]).trim(), theirs.manifest.trim(), "{program}");
+        assert_eq!(of_first(&["get", "manifest"]).trim(), theirs.manifest.read().trim(), "{program}");
         let secret = secrets(&project).get("sh.helm.release.v1.web.v1").await.unwrap();
         assert_eq!(secret.metadata.labels.unwrap()["team"], "a", "{program}");
     }

@@ -40,6 +40,7 @@ async fn password(project: &Project) -> Option<Value> {
 #[tokio::test]
 async fn what_the_chart_was_not_shown_is_not_adopted_over() {
     let project = project().await;
+    project.watch_with("adopt: objects");
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"password": "bWluZQ=="},
         "metadata": {"name": "web-auth", "namespace": project.namespace}});
     project.create(secret).await;
@@ -54,7 +55,7 @@ async fn what_the_chart_was_not_shown_is_not_adopted_over() {
         .await;
     assert_eq!(password(&project).await.unwrap(), "bWluZQ==");
     drop(operator);
-    project.watch_with("lookup: namespace");
+    project.watch_with("lookup: namespace\nadopt: objects");
     let _operator = project.run();
     project.condition("web", "Ready", "True").await;
     assert_eq!(password(&project).await.unwrap(), "bWluZQ==", "it was seen, and is used");

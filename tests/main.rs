@@ -53,6 +53,7 @@ mod only_one_operator_works;
 mod operator_sdk_manifests_start_it_unchanged;
 mod prune_removes_only_what_is_ours;
 mod rbac_is_enough;
+mod security;
 mod the_benchmark_counts;
 mod the_command_line_asks_the_operator;
 mod the_command_line_shows_how_things_are;

@@ -95,6 +95,7 @@ async fn what_a_person_installed_with_helm_is_not_taken() {
 #[tokio::test]
 async fn a_loose_object_is_taken_only_on_request() {
     let project = Project::of_objects().await;
+    project.watch_with("adopt: objects");
     let _operator = project.run();
     let before = project.create(within(&project.namespace, config("loose", "theirs"))).await;
     project.apply("web", json!({"objects": [config("loose", "ours")]})).await;
@@ -105,7 +106,9 @@ async fn a_loose_object_is_taken_only_on_request() {
     project.condition("web", "Ready", "True").await;
     let taken = project.get("v1", "ConfigMap", "loose").await.unwrap();
     assert_eq!((taken.uid(), &taken.data["data"]["colour"]), (before.uid(), &json!("ours")));
-    assert_eq!(taken.owner_references()[0].name, "web");
+    assert!(taken.owner_references().is_empty(), "it existed before, so it does not go with the custom resource");
+    assert_eq!(taken.annotations()["operator-sdk/primary-resource"], format!("{}/web", project.namespace));
+    assert_eq!(taken.annotations()["chartwright.dev/adopted"], format!("{}/web", project.namespace));
     let adopted = json!([format!("ConfigMap {}/loose", project.namespace)]);
     assert_eq!(project.status("web").await["adopted"], adopted, "the status remembers");
     project.apply("web", json!({"objects": [config("loose", "green"), config("more", "green")]})).await;
@@ -116,6 +119,7 @@ async fn a_loose_object_is_taken_only_on_request() {
 #[tokio::test]
 async fn an_annotation_does_not_take_what_somebody_owns() {
     let project = Project::of_objects().await;
+    project.watch_with("adopt: objects");
     let _operator = project.run();
     project.apply("owner", json!({"objects": [config("taken", "theirs")]})).await;
     project.condition("owner", "Ready", "True").await;

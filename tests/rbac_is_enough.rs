@@ -68,7 +68,11 @@ fn cases(namespace: &str) -> Vec<Case> {
             scope: Cluster,
             ..case("Platform", "tests/charts/platform", json!({"colour": "red"}), ("v1", "ServiceAccount", "platform"))
         },
-        case("Roles", "tests/charts/roles", json!({"leases": on}), (RBAC_V1, "RoleBinding", "roles")),
+        Case {
+            // It binds a ClusterRole, and the operator lives in the same namespace.
+            watch: "  allow: [operator-namespace]\n",
+            ..case("Roles", "tests/charts/roles", json!({"leases": on}), (RBAC_V1, "RoleBinding", "roles"))
+        },
         case("Worker", "tests/charts/worker", json!({"nightly": on}), ("v1", "ConfigMap", "worker")),
         Case {
             watch: "  allow: [other-namespaces, cluster]\n",
@@ -111,6 +115,9 @@ impl Shop {
                 "- group: {}\n  version: v1\n  kind: {}\n  chart: helm-charts/{name}\n{}",
                 gvk.group, case.kind, case.watch
             );
+            if case.scope == Scope::Cluster {
+                watches += &format!("  releaseNamespace: {}\n", project.namespace);
+            }
             project.file(&format!("config/crd/bases/{}.yaml", resource.plural), &definition(&resource, case.scope));
             project.file(&format!("config/samples/{}.yaml", resource.plural), &cr(&resource, &case.first).to_string());
             cases.push((case, resource));

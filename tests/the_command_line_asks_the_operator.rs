@@ -94,7 +94,7 @@ async fn a_rollback_needs_a_revision_and_an_operator() {
 #[tokio::test]
 async fn objects_that_belong_to_nobody_are_shown_and_adopted() {
     let project = Project::of_objects().await;
-    let _operator = project.run();
+    let operator = project.run();
     let loose = project.create(json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"old": "stays"},
         "metadata": {"name": "web", "namespace": project.namespace}}));
     let uid = loose.await.uid();
@@ -102,13 +102,23 @@ async fn objects_that_belong_to_nobody_are_shown_and_adopted() {
     project.not_ready("web", "BelongsToAnother").await;
     let web = project.named("web");
     let name = format!("ConfigMap {}/web", project.namespace);
+    let said = project.cli(&["adopt", &web, "--yes"]);
+    assert!(said.code == 1 && said.err.contains("an administrator can set `adopt: objects`"), "{said:?}");
+    drop(operator);
+    project.watch_with("adopt: objects");
+    let _operator = project.run();
+    project
+        .told("web", "the operator that adopts has looked at it", |status| {
+            status.to_string().contains("or set the annotation").then_some(())
+        })
+        .await;
     let said = project.cli(&["adopt", &web]);
     assert_eq!((said.code, said.err.as_str()), (1, "add --yes to take this over\n"), "{said:?}");
     assert_eq!(said.out, format!("{name} exists and belongs to nobody\n"));
     let said = project.cli(&["adopt", &web, "--yes"]).good();
     assert!(said.ends_with(&format!("App {}/web: adopted, as revision 1\n", project.namespace)), "{said}");
     let adopted = project.get("v1", "ConfigMap", "web").await.unwrap();
-    assert_eq!((adopted.uid(), adopted.owner_references().len()), (uid, 1));
+    assert_eq!((adopted.uid(), adopted.owner_references().len()), (uid, 0));
     assert_eq!(adopted.data["data"], json!({"colour": "blue", "old": "stays"}));
     let cr = project.crs().get("web").await.unwrap();
     assert!(!cr.annotations().contains_key("chartwright.dev/adopt"), "the wish has done its work");
@@ -120,6 +130,7 @@ async fn objects_that_belong_to_nobody_are_shown_and_adopted() {
 async fn a_release_of_helm_is_shown_and_adopted() {
     for helm in ["helm3", "helm4"] {
         let project = Project::new("App").await;
+        project.watch_with("adopt: releases");
         project.template(
             "config.yaml",
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {a: {{ .Values.a | quote }}}\n",

@@ -258,6 +258,21 @@ fn the_layout_is_what_is_in_the_repository() {
 }
 
 #[test]
+fn every_promise_of_security_md_has_a_test() {
+    let text = read("SECURITY.md");
+    let (_, promises) = text.split_once("## Promises and the tests that back them").unwrap();
+    let (promises, _) = promises.split_once("\n## ").unwrap();
+    let rows: Vec<&str> = promises.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
+    assert!(rows.len() > 30, "{} promises", rows.len());
+    for row in rows {
+        let test = row.rsplit('`').nth(1).unwrap_or_else(|| panic!("a promise without a test: {row}"));
+        let (module, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{test} is no path of a test"));
+        let source = read(format!("tests/{}.rs", module.replace("::", "/")));
+        assert!(source.contains(&format!("async fn {name}()")) || source.contains(&format!("fn {name}()")), "{test}");
+    }
+}
+
+#[test]
 fn the_tour_names_every_module() {
     let tour = read("src/lib.rs");
     let rows = tour.lines().filter_map(|line| line.strip_prefix("//! | [`")?.split_once('`')).map(|(name, _)| name);

@@ -109,6 +109,7 @@ impl Scene {
             allow_empty: false,
             crds: Crds::Create,
             may_own: true,
+            made: Default::default(),
         };
         let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
         plan(Rendered { objects, ..Default::default() }, &[], &target, &self.kinds).unwrap().apply

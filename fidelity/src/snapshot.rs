@@ -156,6 +156,8 @@ fn is_furniture(object: &Value) -> bool {
     let label = |key: &str| object.pointer(&format!("/metadata/labels/{key}")).is_some();
     match kind {
         "ConfigMap" => name == "kube-root-ca.crt" || name == "kube-apiserver-legacy-service-account-token-tracking",
+        // The operator's key and ledger.
+        "Secret" => text(object, "/type").starts_with("chartwright.dev/"),
         "Endpoints" => label("endpoints.kubernetes.io~1managed-by"),
         "EndpointSlice" => label("endpointslice.kubernetes.io~1managed-by"),
         "APIService" => label("kube-aggregator.kubernetes.io~1automanaged"),

@@ -5,27 +5,23 @@
 //! anything was written.
 //!
 //! A release may change a CRD and use what is new at once. The API server still judges by the old one when it is asked
-//! before, and for a moment after it was changed. So objects of such kinds are not judged ahead, and are tried for a while.
+//! before, and for a moment after it was changed. So objects of such kinds are not judged ahead, and are tried for a while: for
+//! a moment in the same turn, and then in later ones.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
 
 use kube::Error;
 use kube::api::DynamicObject;
 use serde_json::Value;
 
-use super::{ApplyError, CRD_PATIENCE, LOOK, handover};
+use super::awaited::{Awaited, Condition, Patience};
+use super::{ApplyError, handover};
 use crate::calls::Calls;
 use crate::error::{Category, of_kube};
-use crate::health::{self, State};
 use crate::object::Object;
 use crate::ownership::{Claim, judge};
 use crate::plan::{Plan, Planned, Target};
 use crate::preflight::Rejected;
-use k8s_openapi::jiff::Timestamp;
-
-/// How long the API server may take to serve a kind as its CRD says now. It takes milliseconds.
-const SERVED_PATIENCE: Duration = Duration::from_secs(5);
 
 /// A kind in all its versions: group and name.
 pub type GroupKind = (String, String);
@@ -48,37 +44,30 @@ pub async fn install(plan: &Plan, calls: &Calls) -> Result<(), ApplyError> {
             Err(error) => return Err(ApplyError::refused(crd, error)),
         }
     }
-    wait_for(plan.crds.iter(), calls).await
+    wait_for(plan.crds.iter(), &Patience::default(), calls).await
 }
 
-/// Waits until those of the objects that are CRDs are established.
-pub(super) async fn wait_for(objects: impl Iterator<Item = &Planned>, calls: &Calls) -> Result<(), ApplyError> {
+/// Waits for a moment until those of the objects that are CRDs are established.
+pub(super) async fn wait_for(
+    objects: impl Iterator<Item = &Planned>,
+    patience: &Patience,
+    calls: &Calls,
+) -> Result<(), ApplyError> {
     for crd in objects.filter(|planned| is_crd(&planned.object)) {
-        wait_until_established(crd, calls).await?;
+        let condition = Condition::established(crd);
+        while !condition.holds(calls).await.map_err(|error| ApplyError::refused(crd, error))? {
+            if !patience.pause().await {
+                return Err(Awaited::new(condition).into());
+            }
+        }
     }
     Ok(())
-}
-
-async fn wait_until_established(crd: &Planned, calls: &Calls) -> Result<(), ApplyError> {
-    let id = crd.object.id();
-    let deadline = Instant::now() + CRD_PATIENCE;
-    loop {
-        let live = calls.get(&crd.kind, &id).await.map_err(|error| ApplyError::refused(crd, error))?;
-        let value = live.and_then(|live| serde_json::to_value(live).ok());
-        if value.is_some_and(|value| health::of(&value, Timestamp::now()).state == State::Current) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            return Err(ApplyError::NotEstablished { id: Box::new(id) });
-        }
-        tokio::time::sleep(LOOK).await;
-    }
 }
 
 /// The kinds that the plan makes others of, found by a dry run of their CRDs. Refuses what the API server would refuse of
 /// crds/, and a CRD that belongs to another release.
 pub async fn foresee(plan: &Plan, target: &Target<'_>, calls: &Calls) -> Result<HashSet<GroupKind>, Rejected> {
-    let mut changing = HashSet::new();
+    let mut changing = plan.changing.clone();
     let own = calls.own();
     for crd in plan.crds.iter().filter(|crd| plan.replaces_crds && is_crd(&crd.object)) {
         let id = crd.object.id();
@@ -109,12 +98,19 @@ pub fn is_of(object: &Object, kinds: &HashSet<GroupKind>) -> bool {
 }
 
 /// Applies an object of a kind that was just changed, as soon as the API server knows what it is now.
-pub(super) async fn apply_when_served(planned: &Planned, calls: &Calls) -> Result<DynamicObject, Error> {
-    let deadline = Instant::now() + SERVED_PATIENCE;
+pub(super) async fn apply_when_served(
+    planned: &Planned,
+    patience: &Patience,
+    calls: &Calls,
+) -> Result<DynamicObject, ApplyError> {
     loop {
         match calls.apply(planned).await {
-            Err(error) if is_of_old_kind(&error) && Instant::now() < deadline => tokio::time::sleep(LOOK).await,
-            answer => return answer,
+            Err(error) if is_of_old_kind(&error) => {
+                if !patience.pause().await {
+                    return Err(Awaited::refused(Condition::served(planned), error).into());
+                }
+            }
+            answer => return answer.map_err(|error| ApplyError::refused(planned, error)),
         }
     }
 }

@@ -124,7 +124,7 @@ mod tests {
         let error = ApplyError::Refused { id: Box::new(id), error: Error::Api(Box::new(status)) };
         let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"ports": []}});
         let resource = kube::discovery::ApiResource::erase::<k8s_openapi::api::core::v1::Service>(&());
-        let kind = crate::discovery::Kind { resource, namespaced: true, has_status: true };
+        let kind = crate::discovery::Kind { resource, namespaced: true, has_status: true, is_manageable: true };
         let planned = |object: Value| {
             Planned::new(crate::object::Object::new(object).unwrap(), kind.clone(), crate::plan::Judged::Wholly)
         };

@@ -8,22 +8,39 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Chart, notes};
 
-/// `recorded` is the part `chart` of a release record.
-pub fn is_the_same(chart: &Chart, recorded: &Value) -> bool {
-    let metadata = &recorded["metadata"];
+/// The part `chart` of a release record.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct Recorded {
+    metadata: Value,
+    templates: Option<Vec<File>>,
+    files: Option<Vec<File>>,
+    values: Value,
+}
+
+#[derive(Deserialize)]
+struct File {
+    name: String,
+    /// In base64. Go writes an empty file as null.
+    #[serde(default)]
+    data: Option<String>,
+}
+
+pub fn is_the_same(chart: &Chart, recorded: &Recorded) -> bool {
+    let metadata = &recorded.metadata;
     let is_same_version = ["name", "version"].iter().all(|key| metadata[*key] == chart.metadata[*key])
         && are_used(&metadata["dependencies"], &chart.metadata["dependencies"]);
-    let (Some(templates), Some(files)) = (list(recorded, "templates"), list(recorded, "files")) else { return false };
+    if !is_same_version || recorded.templates.as_ref().is_none_or(Vec::is_empty) {
+        return false;
+    }
     let Ok((own_templates, own_files)) = files_in(&chart.dir) else { return false };
-    is_same_version
-        && !templates.is_empty()
-        && own_templates == templates
-        && own_files == files
-        && has_same_values(chart, recorded)
+    let (templates, files) = (by_path(&recorded.templates), by_path(&recorded.files));
+    templates == Some(own_templates) && files == Some(own_files) && has_same_values(chart, &recorded.values)
 }
 
 /// Whether subcharts that helm recorded are among those of a chart. helm leaves out what conditions and tags switch off, and
@@ -42,15 +59,13 @@ fn are_used(recorded: &Value, own: &Value) -> bool {
 /// By path: `templates/service.yaml`.
 type Files = BTreeMap<String, Vec<u8>>;
 
-fn list(recorded: &Value, key: &str) -> Option<Files> {
-    let list = recorded.get(key).filter(|list| !list.is_null());
-    let Some(list) = list else { return Some(Files::new()) };
-    let file = |file: &Value| {
-        // Go writes an empty file as null.
-        let data = file.get("data").and_then(Value::as_str).unwrap_or_default();
-        Some((file.get("name")?.as_str()?.to_owned(), STANDARD.decode(data).ok()?))
+/// None where one of them is not base64.
+fn by_path(files: &Option<Vec<File>>) -> Option<Files> {
+    let file = |file: &File| {
+        let data = file.data.as_deref().unwrap_or_default();
+        Some((file.name.clone(), STANDARD.decode(data).ok()?))
     };
-    list.as_array()?.iter().map(file).collect()
+    files.iter().flatten().map(file).collect()
 }
 
 /// A chart's own templates, and what `.Files` has. What Helm records elsewhere is in neither.
@@ -81,7 +96,6 @@ fn files_in(dir: &Path) -> std::io::Result<(Files, Files)> {
 /// Helm merges values of subcharts into those that it records: of a chart that has some, all its own must be there.
 fn has_same_values(chart: &Chart, recorded: &Value) -> bool {
     let own = chart.defaults();
-    let recorded = recorded.get("values").unwrap_or(&Value::Null);
     match chart.dir.join("charts").is_dir() {
         true => is_within(&own, recorded),
         false => is_equal(&own, recorded),
@@ -129,6 +143,10 @@ mod tests {
         Chart::load(dir.path()).unwrap()
     }
 
+    fn is_same(chart: &Chart, recorded: &Value) -> bool {
+        is_the_same(chart, &serde_json::from_value(recorded.clone()).unwrap())
+    }
+
     #[test]
     fn templates_values_and_version_must_agree() {
         let file = |name: &str, text: &str| json!({"name": name, "data": STANDARD.encode(text)});
@@ -138,22 +156,22 @@ mod tests {
             "values": {"big": 1e6, "list": [1, "x"]},
         });
         let values = "big: 1000000\nlist: [1, x]\n";
-        assert!(is_the_same(&chart(values, "a: b"), &recorded));
-        assert!(!is_the_same(&chart(values, "a: c"), &recorded));
-        assert!(!is_the_same(&chart("big: 2\nlist: [1, x]\n", "a: b"), &recorded));
+        assert!(is_same(&chart(values, "a: b"), &recorded));
+        assert!(!is_same(&chart(values, "a: c"), &recorded));
+        assert!(!is_same(&chart("big: 2\nlist: [1, x]\n", "a: b"), &recorded));
         let mut other = recorded.clone();
         other["metadata"]["version"] = "0.2.0".into();
-        assert!(!is_the_same(&chart(values, "a: b"), &other));
+        assert!(!is_same(&chart(values, "a: b"), &other));
         let mut more = recorded.clone();
         more["files"] = json!([file("dashboard.json", "{}")]);
-        assert!(!is_the_same(&chart(values, "a: b"), &more), "a file counts too");
+        assert!(!is_same(&chart(values, "a: b"), &more), "a file counts too");
         let mut below = recorded.clone();
         below["metadata"]["dependencies"] = json!([{"name": "b", "version": "1.0.0", "repository": ""}]);
-        assert!(!is_the_same(&chart(values, "a: b"), &below), "the chart has no such subchart");
+        assert!(!is_same(&chart(values, "a: b"), &below), "the chart has no such subchart");
         let own = json!([{"name": "a", "version": "1.0.0", "alias": "b"}, {"name": "c", "version": "2.0.0"}]);
         assert!(are_used(&below["metadata"]["dependencies"], &own), "an alias, and one that is switched off");
         let mut thin = recorded;
         thin["templates"] = json!([]);
-        assert!(!is_the_same(&chart(values, "a: b"), &thin));
+        assert!(!is_same(&chart(values, "a: b"), &thin));
     }
 }

@@ -6,7 +6,8 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::asking::is_agreed;
-use super::output::{Format, print};
+use super::consent::{self, Consent};
+use super::output::{Format, print, tell};
 use super::waiting::{Patience, failure, is_true};
 use super::wanted::{Ready, Wanted};
 use crate::course::{Course, Taking};
@@ -14,6 +15,7 @@ use crate::object::ObjectId;
 use crate::ownership::Claim;
 use crate::preview::Preview;
 use crate::release::{History, Release, Status};
+use crate::watches::Adopt;
 use crate::wishes::ADOPT;
 
 /// Take over what exists already
@@ -21,6 +23,7 @@ use crate::wishes::ADOPT;
 /// Shows which objects of the custom resource's release exist and belong to nobody, and whether helm or another operator made a
 /// release of its name. With --yes, or after a question on a terminal, the annotation chartwright.dev/adopt is set on the custom
 /// resource, and the operator takes them over where they are. Nothing is made again. What belongs to somebody else is never taken.
+/// Objects are adopted only where `adopt` in watches.yaml is `objects` or `releases`, and in the release's namespace only.
 ///
 /// The exit code is 0 if there is nothing to adopt, or when it is adopted, and 1 if it is not, or if that fails.
 #[derive(Debug, clap::Args)]
@@ -37,6 +40,8 @@ pub struct Args {
     /// Do not ask
     #[arg(short, long)]
     pub yes: bool,
+    #[command(flatten)]
+    pub consent: Consent,
     #[command(flatten)]
     pub patience: Patience,
     /// Print data for scripts
@@ -64,6 +69,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
             Claim::Ours => {}
             Claim::Loose => obstacles.loose.push(id),
             Claim::Foreign(who) => obstacles.foreign.push((id, who)),
+            Claim::Helm => obstacles.foreign.push((id, "a Helm release of the same name".to_owned())),
         }
     }
     print(&match args.output {
@@ -76,11 +82,17 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if obstacles == Obstacles::default() {
         return Ok(ExitCode::SUCCESS);
     }
-    if ready.found.is_none() {
+    if let Some(refusal) = obstacles.refusal(ready.watch.adopt, &preview.identity.namespace) {
+        bail!(refusal);
+    }
+    let Some(found) = &ready.found else {
         let wish =
             if obstacles.loose.is_empty() { String::new() } else { format!(" with the annotation {ADOPT}: \"true\"") };
         bail!("the custom resource is not in the cluster yet; apply it{wish}, and the operator takes this over");
-    }
+    };
+    let namespace = found.release_namespace(&ready.session.namespace);
+    let findings: Vec<_> = obstacles.loose.iter().filter_map(|id| consent::outside(id, &namespace)).collect();
+    args.consent.obtain("have the operator take over these objects", &findings)?;
     match is_wanted(&args)? {
         true => take(&args, &ready, &obstacles).await,
         false => Ok(ExitCode::FAILURE),
@@ -107,6 +119,22 @@ impl Obstacles {
         release.chain(loose).chain(foreign).collect()
     }
 
+    /// Why the operator would not adopt the objects. It decides by the same rules.
+    fn refusal(&self, consent: Adopt, namespace: &str) -> Option<String> {
+        let first = self.loose.first()?;
+        if let Some(id) = self.loose.iter().find(|id| id.namespace.as_deref() != Some(namespace)) {
+            return Some(format!(
+                "{id} is not in the namespace of the release ({namespace}), and a release adopts objects of its own namespace only; delete it, or give the object of the chart another name"
+            ));
+        }
+        (!consent.allows_objects()).then(|| {
+            format!(
+                "the operator does not adopt {first}: `adopt` in watches.yaml is `{}` for this kind; an administrator can set `adopt: objects` there and restart the operator",
+                consent.as_str()
+            )
+        })
+    }
+
     fn data(&self) -> Value {
         let object = |id: &ObjectId, who: Option<&str>| {
             let api_version = id.gvk().api_version();
@@ -123,7 +151,7 @@ impl Obstacles {
 fn is_wanted(args: &Args) -> anyhow::Result<bool> {
     let agreed = if args.yes { Some(true) } else { is_agreed("take this over?")? };
     if agreed.is_none() {
-        eprintln!("add --yes to take this over");
+        tell("add --yes to take this over");
     }
     Ok(agreed.unwrap_or(false))
 }
@@ -195,5 +223,17 @@ mod tests {
         let data = some.data();
         assert_eq!(data["release"], json!({"name": "default/web", "revision": 3}));
         assert_eq!((&data["objects"][0]["owner"], &data["objects"][1]["owner"]), (&json!(null), &json!("App shop")));
+    }
+
+    #[test]
+    fn what_the_operator_would_refuse_is_explained() {
+        let loose = Obstacles { loose: vec![id("a")], ..Obstacles::default() };
+        let refusal = loose.refusal(Adopt::None, "default").unwrap();
+        assert!(refusal.contains("ConfigMap default/a") && refusal.contains("`adopt: objects`"), "{refusal}");
+        for consent in [Adopt::Objects, Adopt::Releases] {
+            assert_eq!(loose.refusal(consent, "default"), None);
+            assert!(loose.refusal(consent, "elsewhere").unwrap().contains("its own namespace only"));
+        }
+        assert_eq!(Obstacles::default().refusal(Adopt::None, "default"), None);
     }
 }

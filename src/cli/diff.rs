@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::output::{Colour, Format, print};
+use super::output::{Colour, Format, print, print_coloured, tell};
 use super::wanted::Wanted;
 use crate::object::ObjectId;
 use crate::preview::Preview;
@@ -43,21 +43,21 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let preview = Preview::of(&ready.cr, &scene).await?;
     let changes = preview.changes(&scene).await?;
     if let Some(revision) = preview.held() {
-        eprintln!(
+        tell(&format!(
             "note: revision {revision} is held, so the spec is not applied; `chartwright rollback --resume` ends that"
-        );
+        ));
     }
     let hooks = preview.hooks_to_run();
     if !hooks.is_empty() {
-        eprintln!("note: a new revision would be made, and these hooks would run: {}", hooks.join(", "));
+        tell(&format!("note: a new revision would be made, and these hooks would run: {}", hooks.join(", ")));
     }
-    print(&match args.output {
-        Some(format) => format.text(&changes.iter().map(data).collect())?,
+    match args.output {
+        Some(format) => print(&format.text(&changes.iter().map(data).collect())?)?,
         None => {
             let text: String = changes.iter().map(unified).collect();
-            if args.color.is_on() { coloured(&text) } else { text }
+            if args.color.is_on() { print_coloured(&coloured(&text))? } else { print(&text)? }
         }
-    })?;
+    }
     Ok(if changes.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

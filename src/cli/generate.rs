@@ -5,7 +5,7 @@ pub mod rbac;
 
 use std::process::ExitCode;
 
-use super::output::{Colour, print, tell};
+use super::output::{Colour, print, print_coloured, tell};
 use super::scaffolding::written;
 use crate::preview::unified::{coloured, of_texts};
 use crate::scaffold::draft::Draft;
@@ -48,7 +48,11 @@ fn renew(draft: &mut Draft, files: Vec<File>, stale: Option<&str>) -> anyhow::Re
             continue;
         }
         let difference = difference(&name, &before, &after);
-        print(&if Colour::Auto.is_on() { coloured(&difference) } else { difference })?;
+        if Colour::Auto.is_on() {
+            print_coloured(&coloured(&difference))?
+        } else {
+            print(&difference)?
+        }
         draft.edit(&name, after);
         different.push(shown);
     }

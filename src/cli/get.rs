@@ -9,6 +9,7 @@ use super::access::Access;
 use super::named;
 use super::output::{Format, print, yaml};
 use crate::manifest;
+use crate::printable::is_printable;
 use crate::redaction::Redactor;
 use crate::release::mask::{self, MASK};
 use crate::release::{self, History, Release};
@@ -82,16 +83,18 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Values(Values { common, show_secrets }) => {
             let history = common.history().await?;
             let release = pick(&history, common.revision)?;
-            let values = if show_secrets { release.config.clone() } else { masked(release, &history) };
+            let values = if show_secrets { release.config.value() } else { masked(release, &history) };
             common.output.map_or_else(|| yaml(&values), |format| format.text(&values))?
         }
         What::Manifest(Manifest { common, show_secrets }) => {
             let history = common.history().await?;
             let release = pick(&history, common.revision)?;
-            let text = if show_secrets { release.manifest.clone() } else { shown(release, &history) };
+            let text = if show_secrets { release.manifest.read().into_owned() } else { shown(release, &history) };
             match common.output {
-                // The record holds YAML already.
-                None | Some(Format::Yaml) => text,
+                // The record holds YAML already. Where it holds characters that are escaped in the output, it is written
+                // anew: an escape means that character only in a quoted string.
+                None | Some(Format::Yaml) if is_printable(&text) => text,
+                None | Some(Format::Yaml) => documents(&text)?,
                 Some(format) => format.text(&list(&text)?)?,
             }
         }
@@ -111,7 +114,7 @@ impl Common {
 
 /// The values of a revision, without what came from ConfigMaps and Secrets.
 fn masked(release: &Release, history: &History) -> Value {
-    let mut values = release.config.clone();
+    let mut values = release.config.value();
     for pointer in mask::sourced(release, history.iter()) {
         values.pointer_mut(pointer).into_iter().for_each(|value| *value = MASK.into());
     }
@@ -120,8 +123,8 @@ fn masked(release: &Release, history: &History) -> Value {
 
 fn shown(release: &Release, history: &History) -> String {
     let mut redactor = Redactor::default();
-    redactor.learn(&release.config, mask::sourced(release, history.iter()));
-    release::with_secrets_masked(&release.manifest, &redactor)
+    redactor.learn(&release.config.value(), mask::sourced(release, history.iter()));
+    release::with_secrets_masked(&release.manifest.read(), &redactor)
 }
 
 fn pick(history: &History, revision: Option<u32>) -> anyhow::Result<&Release> {
@@ -138,6 +141,13 @@ fn pick(history: &History, revision: Option<u32>) -> anyhow::Result<&Release> {
 pub fn no_such_revision(history: &History, wanted: u32) -> anyhow::Error {
     let known: Vec<String> = history.iter().map(|release| release.revision.to_string()).collect();
     anyhow::anyhow!("there is no revision {wanted}; there are {}", known.join(", "))
+}
+
+/// The objects as a stream of documents.
+fn documents(manifest: &str) -> anyhow::Result<String> {
+    let rendered = manifest::read_record(manifest)?;
+    let documents = rendered.objects.iter().map(|object| Ok(format!("---\n{}", yaml(object.value())?)));
+    documents.collect()
 }
 
 /// All objects as one List, so that there is one document.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use super::output;
 use crate::telemetry::logs::control::{self, AS_STARTED};
 use crate::telemetry::logs::level::Level;
 use crate::watches::duration as durations;
@@ -34,7 +35,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let question = format!("{} {limit}", args.level.unwrap_or_default());
     let answer = control::ask(&place, question.trim()).await;
     match answer.with_context(|| format!("cannot speak to the operator (process {process})"))? {
-        Ok(level) => println!("{level}"),
+        Ok(level) => output::print(&format!("{level}\n"))?,
         Err(problem) => bail!("the operator (process {process}) refuses: {problem}"),
     }
     Ok(ExitCode::SUCCESS)

@@ -7,9 +7,10 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::asking::is_agreed;
-use super::output::{Colour, Format, print, tell};
+use super::output::{Colour, Format, print, print_coloured, tell};
 use super::scaffolding::{here, sorted, written};
 use crate::preview::unified::{coloured, of_texts};
+use crate::printable::escaped;
 use crate::render::Helm;
 use crate::scaffold::generated::Options;
 use crate::scaffold::migrate::{Change, Migration, Wanted, base_image, migration};
@@ -69,7 +70,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let helm = if args.rbac { Some(Helm::find(args.helm.as_deref()).await?) } else { None };
     let found = migration(&draft, &wanted, helm.as_ref()).await.map_err(sorted)?;
     if args.output.is_none() {
-        print(&shown(&found, args.color.is_on()))?;
+        print_coloured(&shown(&found, args.color.is_on()))?;
     }
     let is_made = !found.changes.is_empty() && is_wanted(&args)?;
     if is_made {
@@ -107,7 +108,7 @@ fn shown(found: &Migration, is_coloured: bool) -> String {
     }
     let change = |change: &Change| format!("# {}: {}\n{}", change.path, change.why.join("; "), difference(change));
     let diff: String = found.changes.iter().map(change).collect();
-    format!("{}{}", if is_coloured { coloured(&diff) } else { diff }, notes(found))
+    format!("{}{}", if is_coloured { coloured(&diff) } else { escaped(&diff).into_owned() }, notes(found))
 }
 
 fn difference(Change { path, before, after, .. }: &Change) -> String {

@@ -136,6 +136,7 @@ fn read_resource(group: &str, version: &str, resource: APIResourceDiscovery) -> 
         resource: ApiResource::from_gvk_with_plural(&gvk, &plural),
         namespaced: resource.scope.as_deref() == Some("Namespaced"),
         has_status: resource.subresources.iter().any(|sub| sub.subresource.as_deref() == Some("status")),
+        is_manageable: true,
     };
     Some(Known { kind, names })
 }

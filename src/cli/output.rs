@@ -1,10 +1,11 @@
 //! How the commands print data: as text for people, as JSON or YAML for scripts.
 
-use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::Context;
 use serde_json::Value;
+
+use crate::printable::{escaped, escaped_json, is_printable};
 
 /// For scripts. Without one, the output is for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -16,14 +17,72 @@ pub enum Format {
 impl Format {
     pub fn text(self, value: &Value) -> anyhow::Result<String> {
         match self {
-            Format::Json => Ok(format!("{value:#}\n")),
+            Format::Json => Ok(escaped_json(&format!("{value:#}\n"))),
             Format::Yaml => yaml(value),
         }
     }
 }
 
+/// YAML whose strings are double-quoted where they hold characters that a terminal obeys: only there YAML has escapes.
 pub fn yaml(value: &Value) -> anyhow::Result<String> {
-    serde_yaml::to_string(value).context("cannot write this as YAML")
+    let mut quoted = Quoted::default();
+    let value = quoted.without_unprintable(value);
+    let mut text = serde_yaml::to_string(&value).context("cannot write this as YAML")?;
+    for (number, original) in quoted.originals.iter().enumerate() {
+        text = text.replace(&quoted.name(number), &escaped_json(&Value::from(original.as_str()).to_string()));
+    }
+    Ok(text)
+}
+
+/// Strings that YAML has to quote, with plain words in their places.
+#[derive(Default)]
+struct Quoted {
+    originals: Vec<String>,
+    /// Makes the words differ from all other text.
+    salt: String,
+}
+
+impl Quoted {
+    fn name(&self, number: usize) -> String {
+        format!("quoted{}x{number}x", self.salt)
+    }
+
+    fn without_unprintable(&mut self, value: &Value) -> Value {
+        if !has_unprintable(value) {
+            return value.clone();
+        }
+        let text = value.to_string();
+        while text.contains(&format!("quoted{}x", self.salt)) {
+            self.salt.push('z');
+        }
+        self.replaced(value)
+    }
+
+    fn replaced(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => self.word(text).into(),
+            Value::Array(list) => list.iter().map(|inner| self.replaced(inner)).collect(),
+            Value::Object(map) => map.iter().map(|(key, inner)| (self.word(key), self.replaced(inner))).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn word(&mut self, text: &str) -> String {
+        if is_printable(text) {
+            return text.to_owned();
+        }
+        self.originals.push(text.to_owned());
+        self.name(self.originals.len() - 1)
+    }
+}
+
+fn has_unprintable(value: &Value) -> bool {
+    match value {
+        Value::String(text) => !is_printable(text),
+        Value::Array(list) => list.iter().any(has_unprintable),
+        Value::Object(map) => map.iter().any(|(key, inner)| !is_printable(key) || has_unprintable(inner)),
+        _ => false,
+    }
 }
 
 /// When to colour.
@@ -47,63 +106,54 @@ impl Colour {
     }
 }
 
-/// The colours that are used here. They are all that a terminal is told beside text.
+/// The colours that commands use, and the only escape sequences that they write.
 const COLOURS: [&str; 7] = ["\x1b[0m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[36m", "\x1b[2m"];
 /// To the upper left, and nothing below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-/// Text as it may be shown on a terminal. Messages quote whoever wrote a spec, and a terminal does what control characters say.
-pub fn for_terminal(text: &str) -> Cow<'_, str> {
-    let is_harmless = |c: char| matches!(c, '\n' | '\t') || !(c.is_control() || is_reordering(c));
-    if text.chars().all(is_harmless) {
-        return Cow::Borrowed(text);
-    }
-    let (mut shown, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(c) = rest.chars().next() {
-        let colour = COLOURS.iter().find(|colour| rest.starts_with(**colour));
-        let taken = match colour {
-            Some(colour) => {
-                shown.push_str(colour);
-                colour.len()
-            }
-            None if is_harmless(c) => {
-                shown.push(c);
-                c.len_utf8()
-            }
-            None => {
-                shown.extend(c.escape_default());
-                c.len_utf8()
-            }
-        };
-        rest = &rest[taken..];
-    }
-    Cow::Owned(shown)
-}
-
-/// What makes text read in another order than it is written.
-fn is_reordering(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Writes to standard output. Whoever reads it may stop in the middle, as `head` does. What goes to a program goes as it is.
+/// Writes to standard output. Whoever reads it may stop in the middle, as `head` does.
+///
+/// Control characters are written out whoever reads: what a program takes now, a terminal may show later.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    match std::io::stdout().is_terminal() {
-        true => write(&for_terminal(text)),
-        false => write(text),
-    }
+    write(&escaped(text))
+}
+
+/// Writes text that may be coloured. Whoever paints it escapes what others wrote first.
+pub fn print_coloured(text: &str) -> anyhow::Result<()> {
+    write(&with_colours(text))
 }
 
 /// Writes to the terminal, in the place of what was there.
 pub fn print_anew(text: &str) -> anyhow::Result<()> {
-    write(&format!("{CLEAR}{}", for_terminal(text)))
+    write(&format!("{CLEAR}{}", with_colours(text)))
 }
 
 /// Tells a person something beside the output.
+#[allow(clippy::print_stderr, reason = "the one place that writes to standard error")]
 pub fn tell(text: &str) {
-    match std::io::stderr().is_terminal() {
-        true => eprintln!("{}", for_terminal(text)),
-        false => eprintln!("{text}"),
+    eprintln!("{}", escaped(text));
+}
+
+/// Asks a person something, on the line where the answer is typed.
+#[allow(clippy::print_stderr, reason = "a question has no end of line")]
+pub fn ask(question: &str) {
+    eprint!("{} ", escaped(question));
+}
+
+fn with_colours(text: &str) -> String {
+    let (mut shown, mut plain, mut rest) = (String::with_capacity(text.len()), 0, text);
+    while let Some(at) = rest[plain..].find('\x1b').map(|at| plain + at) {
+        match COLOURS.iter().find(|colour| rest[at..].starts_with(**colour)) {
+            Some(colour) => {
+                shown.push_str(&escaped(&rest[..at]));
+                shown.push_str(colour);
+                (rest, plain) = (&rest[at + colour.len()..], 0);
+            }
+            None => plain = at + 1,
+        }
     }
+    shown.push_str(&escaped(rest));
+    shown
 }
 
 fn write(text: &str) -> anyhow::Result<()> {
@@ -131,14 +181,30 @@ pub fn table(heading: &[&str], rows: &[Vec<String>]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
-    fn foreign_words_cannot_speak_to_a_terminal() {
-        let evil = "\x1b[31mfailed\x1b[0m: \x1b]0;title\x07 \x1b[2J \r\u{9b}8m \u{202e}ö\n";
-        let shown = "\x1b[31mfailed\x1b[0m: \\u{1b}]0;title\\u{7} \\u{1b}[2J \\r\\u{9b}8m \\u{202e}ö\n";
-        assert_eq!(for_terminal(evil), shown);
-        assert!(matches!(for_terminal("a\tö\n"), Cow::Borrowed(_)));
+    fn our_colours_are_the_only_escape_sequences() {
+        let evil = "\x1b[31mfailed\x1b[0m: \x1b]0;title\x07 \x1b[2J\x1b \r\u{9b}8m \u{202e}ö\n";
+        let shown = "\x1b[31mfailed\x1b[0m: \\u{1b}]0;title\\u{7} \\u{1b}[2J\\u{1b} \\r\\u{9b}8m \\u{202e}ö\n";
+        assert_eq!(with_colours(evil), shown);
+        assert_eq!(with_colours("plain\n"), "plain\n");
+    }
+
+    #[test]
+    fn data_for_scripts_means_the_same_and_holds_no_control_characters() {
+        let evil = "a: \x1b[2J\u{9b}\u{202e}\u{7f}\r\n- b\u{85}";
+        let value = json!({"quotedx0x": evil, evil: [evil, "quotedx1x", "plain", "two\nlines"], "c": 1});
+        let text = Format::Json.text(&value).unwrap();
+        assert!(is_printable(&text), "{text:?}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        let text = Format::Yaml.text(&value).unwrap();
+        assert!(is_printable(&text), "{text:?}");
+        assert_eq!(crate::yaml::parse(&text).unwrap(), value);
+        let plain = json!({"a": "two\nlines\n", "b": {"c": "ö"}});
+        assert_eq!(Format::Yaml.text(&plain).unwrap(), serde_yaml::to_string(&plain).unwrap());
     }
 
     #[test]

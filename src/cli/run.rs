@@ -28,6 +28,7 @@ use crate::leader::guard::Guard;
 use crate::leader::settings as lease;
 use crate::listeners::Listeners;
 use crate::namespaces::Namespaces;
+use crate::protected::ProtectedObjects;
 use crate::release::Records;
 use crate::render::Helm;
 use crate::render::lanes::Lanes;
@@ -36,6 +37,7 @@ use crate::scalers::Scalers;
 use crate::sources::Sources;
 use crate::telemetry::logs::control::{self, Levels};
 use crate::telemetry::logs::level::LAST;
+use crate::trust::Trust;
 use crate::watches::{Watch, WatchesError};
 use crate::{cluster, definitions, telemetry, watches};
 use endpoints::Endpoints;
@@ -171,9 +173,21 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<Prepare
     let definitions = definitions::follow(cluster.client.clone());
     let kinds = Arc::new(Cache::new(calls.clone()).await?.with_news(definitions.clone()));
     let listeners = Arc::new(Listeners::default());
+    let default_namespace = home(std::env::var("POD_NAMESPACE").ok(), cluster.namespace);
+    let lease = candidacy.as_ref().map(|it| (it.settings.namespace.clone(), it.settings.name.clone()));
+    let own = cluster.identity.with_environment();
+    let protected = Arc::new(ProtectedObjects {
+        namespace: default_namespace.clone(),
+        pod: own.pod,
+        service_account: own.service_account,
+        lease,
+        kinds: watches.entries.iter().map(|watch| watch.gvk.clone()).collect(),
+    });
     // Not before the way to the cluster is known to be good. What it lists is its own affair: a standby has done so already.
     let election = candidacy.map(|candidacy| Election::start(candidacy, cluster.client.clone(), stop.clone()));
     let (client, names) = (&cluster.client, &settings.namespaces);
+    let leading = election.as_ref().map_or_else(Leading::always, |election| election.leading.clone());
+    let trust = Trust::load(client.clone(), &default_namespace, leading.clone()).await?;
     let operator = Operator {
         children: Arc::new(Children::new(client.clone(), listeners.clone(), names.clone(), stop.clone())),
         sources: Arc::new(Sources::new(client.clone(), listeners.clone(), names.clone(), stop.clone())),
@@ -184,13 +198,15 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<Prepare
         calls,
         claims: Claims::default(),
         definitions,
-        client: cluster.client,
+        client: cluster.client.clone(),
         kinds,
-        records: Records::new(names.clone()),
+        records: Records::new(names.clone(), trust.signer.clone()),
         lives: Default::default(),
-        default_namespace: home(std::env::var("POD_NAMESPACE").ok(), cluster.namespace),
+        default_namespace,
+        protected,
         settings,
-        leading: election.as_ref().map_or_else(Leading::always, |election| election.leading.clone()),
+        trust,
+        leading,
     };
     Ok(Prepared { watches: watches.entries, operator, election })
 }

@@ -32,10 +32,11 @@ use tokio::time::Instant;
 
 use super::access::{Access, Found, Session};
 use super::named::Named;
-use super::output::{Colour, Format, print, print_anew, tell, yaml};
+use super::output::{Colour, Format, print, print_anew, print_coloured, tell, yaml};
 use super::{Usage, named, waiting};
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::error::sentence;
+use crate::printable::escaped_json;
 use follow::{Bell, Spot};
 use look::Which;
 use picture::Picture;
@@ -124,7 +125,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => viewer.follow().await,
         false => {
             let Some(shot) = viewer.look().await? else { bail!("it is gone") };
-            print(&viewer.text(&shot)?)?;
+            viewer.print(&shot)?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -237,6 +238,12 @@ impl Viewer<'_> {
         (!self.args.all_namespaces).then_some(self.session.namespace.as_str())
     }
 
+    /// Colours are the only escape sequences, and only where they are asked for.
+    fn print(&self, shot: &Shot) -> anyhow::Result<()> {
+        let text = self.text(shot)?;
+        if self.args.color.is_on() { print_coloured(&text) } else { print(&text) }
+    }
+
     fn text(&self, shot: &Shot) -> anyhow::Result<String> {
         let format = match self.args.output {
             Some(Shape::Json) => Some(Format::Json),
@@ -250,7 +257,7 @@ impl Viewer<'_> {
             (Shot::One(picture), None) => Ok(picture.text(self.args.color.is_on(), now)),
             (Shot::Table(all), None) if all.is_empty() => {
                 let place = self.namespace().map(|namespace| format!(" in the namespace {namespace}"));
-                eprintln!("No custom resources found{}.", place.unwrap_or_default());
+                tell(&format!("No custom resources found{}.", place.unwrap_or_default()));
                 Ok(String::new())
             }
             (Shot::Table(all), None) => Ok(rows::text(all, self.shape(), now)),
@@ -344,7 +351,7 @@ impl Viewer<'_> {
     /// What it came to, where it was waited for.
     fn end(&self, shot: &Shot, is_good: bool, until: Timestamp) -> anyhow::Result<ExitCode> {
         if !self.args.watch {
-            print(&self.text(shot)?)?;
+            self.print(shot)?;
         }
         let mut alone = shot.all().iter().filter(|told| follow::is_left_alone(told, until));
         if let Some(first) = alone.next() {
@@ -364,7 +371,7 @@ impl Viewer<'_> {
     fn show(&self, shot: &Shot, before: Option<&Shot>) -> anyhow::Result<()> {
         match self.args.output {
             Some(Shape::Json | Shape::Yaml) if before.map(data) == Some(data(shot)) => return Ok(()),
-            Some(Shape::Json) => return print(&format!("{}\n", data(shot))),
+            Some(Shape::Json) => return print(&escaped_json(&format!("{}\n", data(shot)))),
             Some(Shape::Yaml) => return print(&format!("---\n{}", yaml(&data(shot))?)),
             Some(Shape::Wide) | None => {}
         }

@@ -28,7 +28,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Project;
 use super::access::Access;
-use super::output::print;
+use super::output::{print, tell};
 use bundle::Bundle;
 use collect::Collector;
 
@@ -71,7 +71,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let is_watched = std::io::stderr().is_terminal();
     let progress = move |what: &str| {
         if is_watched {
-            eprintln!("{what} …");
+            tell(&format!("{what} …"));
         }
     };
     let mut bundle = Bundle::default();

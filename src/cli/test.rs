@@ -15,14 +15,17 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 
 use super::access::{Access, Found, Session};
-use super::output::{Format, print, table};
-use super::{named, waiting};
+use super::consent::{Consent, Finding, Reason};
+use super::output::{Format, print, table, tell};
+use super::{consent, named, waiting};
 use crate::discovery::{Cache, Kinds};
-use crate::error::Category;
+use crate::error::{Category, sentence};
 use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Policy, words};
 use crate::plan::Owner;
-use crate::release::{HookPhase, HookRecord, HookRun, Release, Store, StoreError};
+use crate::preflight::Adoption;
+use crate::release::{HookPhase, HookRecord, HookRun, Proof, Release, Signer, Store, StoreError};
+use crate::trust::key;
 
 const PAUSE: Duration = Duration::from_millis(250);
 /// The operator may write the record at the same time.
@@ -32,6 +35,11 @@ const TRIES: u32 = 3;
 ///
 /// Tests are the chart's hooks of the event `test`. They run one after the other, by weight, and end at the first that fails. This
 /// needs the right to make and delete what the chart's tests are, most often pods.
+///
+/// The tests come from the release record, which everybody who may write Secrets in the namespace can change, and they run with your
+/// rights. So tests with objects outside of the release's namespace are shown and refused without --allow-outside-namespace, before any
+/// test runs. Objects that give rights inside of the namespace are shown. A record that the operator's public key does not verify is refused
+/// without --allow-unproven.
 ///
 /// The exit code is 0 when all succeed, also where there are none, and 1 if one fails.
 #[derive(Debug, clap::Args)]
@@ -52,6 +60,11 @@ pub struct Args {
     /// How long each test may take, as in 90s or 5m, if it does not say so itself
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
     pub timeout: Duration,
+    /// The namespace that the operator runs in: its public key there verifies the release record
+    #[arg(long, value_name = "NAME", env = "CHARTWRIGHT_OPERATOR_NAMESPACE", help_heading = "Cluster")]
+    pub operator_namespace: Option<String>,
+    #[command(flatten)]
+    pub consent: Consent,
     #[command(flatten)]
     pub access: Access,
     /// Print data for scripts
@@ -87,6 +100,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let chosen = chosen(release, &args.only)?;
     let kinds = Cache::new(session.calls.clone()).await?.kinds();
     let tester = Tester { args: &args, session: &session, owner: owner(&found), release, kinds };
+    let doubt = match chosen.is_empty() {
+        true => None,
+        false => doubt(&args, &session, &found, release).await?,
+    };
+    tester.obtain_consent(&chosen, doubt)?;
     let (mut outcomes, mut broken) = (vec![], None);
     for hook in chosen {
         match tester.test(hook).await {
@@ -123,6 +141,30 @@ fn chosen(release: &Release, only: &[String]) -> anyhow::Result<Vec<usize>> {
     Ok(all.into_iter().filter(is_meant).collect())
 }
 
+/// Why the record is not known to be the operator's.
+async fn doubt(args: &Args, session: &Session, found: &Found, release: &Release) -> anyhow::Result<Option<Finding>> {
+    let finding = |why: String| {
+        let object = format!("the record of revision {} of the release {}", release.revision, release.name);
+        Ok(Some(Finding { object, why, reason: Reason::Unproven }))
+    };
+    let Some(namespace) = &args.operator_namespace else {
+        return finding("it cannot be verified without --operator-namespace".to_owned());
+    };
+    let key = key::public(session.calls.client(), namespace).await;
+    let key =
+        key.map_err(|error| anyhow!("cannot get the public key of the operator in {namespace}: {}", sentence(&error)))?;
+    let Some(key) = key else {
+        return finding(format!("it cannot be verified: there is no public key in the namespace {namespace}"));
+    };
+    let uid = found.cr.metadata.uid.clone().unwrap_or_default();
+    let store = Store::new(session.calls.clone()).signed_by(Signer::Verify(key), &uid);
+    let history = store.history(&release.namespace, &release.name).await?;
+    match history.get(release.revision).map(|release| &release.proof) {
+        Some(Proof::Missing(doubt)) => finding(doubt.sentence().to_owned()),
+        _ => Ok(None),
+    }
+}
+
 fn owner(found: &Found) -> Owner {
     let resource = &found.kind.resource;
     Owner {
@@ -149,15 +191,34 @@ impl Tester<'_> {
             owner: &self.owner,
             kinds: &self.kinds,
             calls: &self.session.calls,
-            adopt: false,
+            adopt: Adoption::NotAllowed,
             holds: false,
         }
+    }
+
+    /// Shows what the tests would do beyond running in the release's namespace. All are looked at before the first one runs.
+    fn obtain_consent(&self, chosen: &[usize], doubt: Option<Finding>) -> anyhow::Result<()> {
+        let (mut findings, mut notes) = (Vec::from_iter(doubt), String::new());
+        for number in chosen {
+            for planned in self.runner().objects(&self.release.hooks[*number], "")? {
+                let id = planned.object.id();
+                match (consent::outside(&id, &self.release.namespace), consent::powers(&planned.object)) {
+                    (Some(finding), _) => findings.push(finding),
+                    (None, Some(why)) => notes.push_str(&format!("\n  {id}: {why}")),
+                    (None, None) => {}
+                }
+            }
+        }
+        if !notes.is_empty() {
+            tell(&format!("note: the tests create these objects with your rights:{notes}"));
+        }
+        self.args.consent.obtain("act with your rights on", &findings)
     }
 
     async fn test(&self, number: usize) -> anyhow::Result<Outcome> {
         let (hook, begun) = (&self.release.hooks[number], Instant::now());
         if std::io::stderr().is_terminal() {
-            eprintln!("running {} {}", hook.kind, hook.name);
+            tell(&format!("running {} {}", hook.kind, hook.name));
         }
         let run = format!("{}.test.{}", self.release.revision, Timestamp::now().as_millisecond());
         let ended = match self.ended(hook, &run).await {

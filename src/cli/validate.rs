@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::Project;
+use super::{Project, output};
 use crate::discovery::Capabilities;
 use crate::error::Category;
 use crate::manifest::{self, Rendered};
@@ -46,8 +46,8 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => Report { errors: vec![error.to_string()], ..Report::default() },
     };
     match args.output {
-        Format::Text => print!("{}", report.text()),
-        Format::Json => println!("{:#}", report.json()),
+        Format::Text => output::print(&report.text())?,
+        Format::Json => output::print(&output::Format::Json.text(&report.json())?)?,
     }
     Ok(if report.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

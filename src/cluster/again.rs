@@ -29,13 +29,20 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis
 /// The API server answers a watch at once, whether there is news or not.
 const BEGUN: Duration = Duration::from_secs(20);
 
-/// kube's policy, but for watches, and for what may have been done although nobody says so.
+/// How often a call is repeated because something is unavailable that does not say for how long. kube's policy would go on for
+/// minutes, and so would hold a worker and a slot for calls where an aggregated API is away. These take a third of a second.
+const UNAVAILABLE: u32 = 6;
+
+/// kube's policy, but for watches, for what may have been done although nobody says so, and for what is away for longer.
 #[derive(Clone)]
-pub struct Willing(RetryPolicy);
+pub struct Willing {
+    policy: RetryPolicy,
+    unavailable: u32,
+}
 
 impl Default for Willing {
     fn default() -> Self {
-        Willing(RetryPolicy::server_retry())
+        Willing { policy: RetryPolicy::server_retry(), unavailable: 0 }
     }
 }
 
@@ -50,7 +57,11 @@ impl<R> Policy<Request<Body>, Response<R>, BoxError> for Willing {
         match answer {
             // What became of it nobody knows. `patient` does.
             Ok(answer) if answer.status() == StatusCode::GATEWAY_TIMEOUT => None,
-            _ => self.0.retry(request, answer),
+            Ok(answer) if is_away(answer) && self.unavailable == UNAVAILABLE => None,
+            _ => {
+                self.unavailable += u32::from(answer.as_ref().is_ok_and(is_away));
+                self.policy.retry(request, answer)
+            }
         }
     }
 
@@ -58,8 +69,13 @@ impl<R> Policy<Request<Body>, Response<R>, BoxError> for Willing {
         if is_watch(request) {
             return None;
         }
-        Policy::<Request<Body>, Response<R>, BoxError>::clone_request(&mut self.0, request)
+        Policy::<Request<Body>, Response<R>, BoxError>::clone_request(&mut self.policy, request)
     }
+}
+
+/// Whether something is unavailable and does not say for how long.
+fn is_away<R>(answer: &Response<R>) -> bool {
+    answer.status() == StatusCode::SERVICE_UNAVAILABLE && !answer.headers().contains_key(header::RETRY_AFTER)
 }
 
 /// The same client, with more patience.
@@ -289,6 +305,21 @@ mod tests {
         assert_eq!(repeated(patch.clone(), done).await, 200);
         let other = json!({"metadata": {"resourceVersion": "2", "labels": {"a": "b"}}, "data": {"x": "eQ=="}});
         assert_eq!(repeated(patch, other).await, 409, "somebody else has changed it");
+    }
+
+    #[tokio::test]
+    async fn what_is_away_is_given_up_within_a_moment() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counter = asked.clone();
+        let inner = tower::service_fn(move |_: Request<Body>| {
+            counter.fetch_add(1, Ordering::Relaxed);
+            async { Ok::<_, BoxError>(Response::builder().status(503).body(()).unwrap()) }
+        });
+        let stack = RetryLayer::new(Willing::default()).layer(inner);
+        let began = std::time::Instant::now();
+        let answer = stack.oneshot(request(Method::GET, "/apis/away.example.com/v1", "")).await.unwrap();
+        assert_eq!((answer.status().as_u16(), asked.load(Ordering::Relaxed)), (503, 7));
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     }
 
     #[tokio::test]

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use http::{Method, Request, Response, StatusCode};
 use tower::{Layer, Service};
 
+use super::clock;
 use crate::telemetry::metrics;
 
 /// Counts what goes to this host.
@@ -49,6 +50,10 @@ where
         let answer = self.inner.call(request);
         async move {
             let answer = answer.await;
+            // A gateway's error page tells the gateway's time.
+            if let Some(answer) = answer.as_ref().ok().filter(|answer| answer.status().is_success()) {
+                clock::note(answer.headers());
+            }
             waiting.answered(answer.as_ref().ok().map(Response::status));
             answer
         }

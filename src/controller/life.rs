@@ -127,10 +127,12 @@ impl Life {
             chart,
             primary,
             default_namespace: operator.default_namespace,
+            protected: operator.protected,
             trials: Default::default(),
             memory: Default::default(),
             resources: resources.clone(),
             settings: operator.settings,
+            trust: operator.trust,
         };
         let (attempts, missed) = Default::default();
         let leading = operator.leading;
@@ -182,6 +184,12 @@ impl Life {
         tracing::info!(kind = resource.kind, apiVersion = resource.api_version, "watching");
         if !self.context.primary.namespaced && !self.context.settings.namespaces.is_all() {
             tracing::info!(kind = resource.kind, "it has no namespaces, so all of its kind are served");
+        }
+        if !self.context.primary.namespaced && self.context.watch.release_namespace.is_none() {
+            tracing::warn!(
+                kind = resource.kind,
+                "it has no namespaces and its entry in watches.yaml no `releaseNamespace`, so nothing is deployed for it; set that field to the namespace that its releases live in"
+            );
         }
         if !self.context.primary.has_status {
             let remedy = "add `subresources: {status: {}}` to its version";

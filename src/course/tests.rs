@@ -18,11 +18,22 @@ fn own(revision: u32, status: Status, digest: &str) -> Release {
 fn over_ours(revision: u32, status: Status) -> Release {
     let release = own(revision, status, "old");
     let secret = codec::encode(&release, Timestamp::now()).unwrap();
-    Release { own: None, ..codec::decode(&secret).unwrap() }
+    Release { own: None, proof: Proof::Content, ..codec::decode(&secret).unwrap() }
 }
 
 fn helms(revision: u32, status: Status) -> Release {
-    Release { own: None, stored: Default::default(), ..own(revision, status, "") }
+    let proof = Proof::Missing(Doubt::Unsigned);
+    Release { own: None, proof, stored: Default::default(), ..own(revision, status, "") }
+}
+
+/// A record that says it is ours, and that nothing vouches for.
+fn unproven(release: Release, doubt: Doubt) -> Release {
+    Release { claimed: release.own.clone().map(Box::new), own: None, proof: Proof::Missing(doubt), ..release }
+}
+
+/// The ledger knows this revision.
+fn noted(revision: u32) -> Noted {
+    Noted::Entry(Box::new(Entry { revision, digest: "new".into(), ..Entry::default() }))
 }
 
 fn with(mut release: Release, change: impl FnOnce(&mut Own)) -> Release {
@@ -51,6 +62,10 @@ fn course(releases: &[Release], change: impl FnOnce(&mut Situation<'_>)) -> Cour
         retries: 3,
         asked: Hash(0),
         rolls_back: false,
+        noted: Noted::Unknown,
+        may_sign: false,
+        adopts_releases: true,
+        is_observed: true,
         is_new: false,
         told: None,
         has_contents: true,
@@ -80,6 +95,10 @@ fn without_records_it_depends_on_what_the_custom_resource_remembers() {
         retries: 3,
         asked: Hash(0),
         rolls_back: false,
+        noted: Noted::Unknown,
+        may_sign: false,
+        adopts_releases: true,
+        is_observed: true,
         is_new: true,
         told: None,
         has_contents: false,
@@ -98,9 +117,11 @@ fn what_is_deployed_from_the_wanted_input_is_kept() {
 }
 
 #[test]
-fn another_life_of_the_custom_resource_takes_its_objects_again() {
+fn records_of_an_earlier_custom_resource_of_the_name_are_not_believed() {
     let earlier = with(own(1, Deployed, "new"), |own| own.owner = mark("App", "earlier"));
-    assert_eq!(plain(std::slice::from_ref(&earlier)), Course::TakeCharge(Taking::NewLife));
+    assert_eq!(plain(std::slice::from_ref(&earlier)), Course::Recover);
+    let read = unproven(earlier.clone(), Doubt::OtherOwner);
+    assert_eq!(course(&[read], |it| it.noted = Noted::Nothing), Course::Recover);
     let other = with(earlier, |own| own.owner = mark("Other", "u"));
     assert!(matches!(plain(&[other]), Course::Refuse(Refusal::Owned(Some(owner))) if owner.kind == "Other"));
 }
@@ -111,8 +132,58 @@ fn a_release_of_another_tool_is_adopted_only_from_the_same_chart() {
     let other = Release { chart: json!({"name": "shop"}), ..helms(4, Deployed) };
     let refusal = Refusal::OtherChart { theirs: "shop".into() };
     assert_eq!(plain(std::slice::from_ref(&other)), Course::Refuse(refusal), "annotations prove nothing");
-    let upgraded = Release { chart: json!({"name": "shop"}), ..over_ours(4, Deployed) };
-    assert_eq!(plain(&[upgraded]), Course::TakeCharge(Taking::ByHelm), "helm upgrade of ours to another chart");
+    let without_consent = |it: &mut Situation<'_>| it.adopts_releases = false;
+    for status in [Deployed, Failed] {
+        assert_eq!(course(&[helms(4, status)], without_consent), Course::Refuse(Refusal::NotAdopted));
+    }
+    assert_eq!(course(&[helms(4, Uninstalled)], without_consent), Course::Reinstall, "nothing is left of it");
+}
+
+#[test]
+fn a_record_that_says_it_is_ours_is_refused_unless_the_administrator_has_it_signed() {
+    for doubt in [Doubt::Unsigned, Doubt::Signature] {
+        let claims = [unproven(own(3, Deployed, "new"), doubt)];
+        let refusal = Refusal::Unproven { revision: 3, doubt: Some(doubt) };
+        assert_eq!(course(&claims, |it| it.noted = Noted::Nothing), Course::Refuse(refusal));
+        let opened = |it: &mut Situation<'_>| (it.noted, it.may_sign) = (Noted::Nothing, true);
+        assert_eq!(course(&claims, opened), Course::Sign);
+    }
+}
+
+#[test]
+fn a_signed_revision_that_is_not_noted_is_refused_once_something_of_it_was_applied() {
+    let deployed = [own(3, Deployed, "new")];
+    let lost = |it: &mut Situation<'_>| it.noted = Noted::Nothing;
+    assert_eq!(course(&deployed, lost), Course::Refuse(Refusal::Unproven { revision: 3, doubt: None }));
+    assert_eq!(course(&deployed, |it| (it.noted, it.may_sign) = (Noted::Nothing, true)), Course::Sign);
+    assert_eq!(course(&[own(1, PendingInstall, "new")], lost), Course::Resume, "a crash before it was noted");
+}
+
+#[test]
+fn a_revision_that_the_ledger_knows_is_missed() {
+    let at = |revision| move |it: &mut Situation<'_>| (it.noted, it.told) = (noted(revision), Some(1));
+    let history = [own(4, Superseded, "old"), own(5, Deployed, "new")];
+    assert_eq!(course(&history, at(5)), Course::Keep);
+    assert_eq!(course(&history, at(4)), Course::Keep, "a crash before it was noted");
+    assert_eq!(course(&history, at(6)), Course::Recover, "the newest was deleted");
+    assert_eq!(course(&[own(4, Deployed, "new")], at(5)), Course::Recover, "an older one was written again");
+    let tampered = [unproven(own(5, Deployed, "new"), Doubt::Signature)];
+    assert_eq!(course(&tampered, at(5)), Course::Recover);
+    assert_eq!(course(&history, |it| (it.noted, it.told) = (noted(5), Some(900))), Course::Keep, "a forged status");
+}
+
+#[test]
+fn what_somebody_else_put_above_our_revisions_stays_and_is_not_believed() {
+    let history = [over_ours(4, Superseded), helms(5, Deployed)];
+    let seen = |it: &mut Situation<'_>| it.noted = noted(4);
+    assert_eq!(course(&history, seen), Course::Observe { revision: 5, overrides: "new".into() });
+    let changed = |it: &mut Situation<'_>| (it.noted, it.wanted, it.is_observed) = (noted(4), "newer", false);
+    assert_eq!(course(&history, changed), Course::Deploy, "the spec changed since");
+    let ended = |it: &mut Situation<'_>| (it.noted, it.request) = (noted(4), Request::Spec);
+    assert_eq!(course(&history, ended), Course::Deploy);
+    let back = |to| move |it: &mut Situation<'_>| (it.noted, it.request) = (noted(4), Request::Revision(to));
+    assert_eq!(course(&history, back(4)), Course::RollBack { to: 4, failed: false });
+    assert_eq!(course(&history, back(5)), Course::Refuse(Refusal::UnprovenTarget { wanted: 5 }));
 }
 
 #[test]
@@ -121,7 +192,8 @@ fn what_helm_wrote_over_another_custom_resources_release_is_still_its_own() {
     let refused = plain(&[others, helms(2, Deployed)]);
     assert!(matches!(refused, Course::Refuse(Refusal::Owned(Some(owner))) if owner.kind == "Other"));
     let owner = mark("Other", "v");
-    let refused = course(&[over_ours(1, Superseded), helms(2, Deployed)], |it| {
+    let signed_for_another = Release { proof: Proof::Missing(Doubt::Signature), ..over_ours(1, Superseded) };
+    let refused = course(&[signed_for_another, helms(2, Deployed)], |it| {
         // The same release in the eyes of another kind; nobody says any more whose it is, but the label does.
         it.owner = Box::leak(Box::new(owner));
     });
@@ -144,7 +216,9 @@ fn helm_at_work_is_waited_for_but_not_for_ever() {
 
 #[test]
 fn a_persons_rollback_is_held_until_something_else_is_wanted() {
-    let history = [own(1, Superseded, "old"), helms(2, Superseded), helms(3, Deployed)];
+    let proof = Proof::CopyOf { revision: 1, digest: "old".into() };
+    let copy = Release { proof, ..helms(3, Deployed) };
+    let history = [own(1, Superseded, "old"), helms(2, Superseded), copy];
     assert_eq!(plain(&history), Course::TakeCharge(Taking::ByHelm));
     let taken = [own(1, Superseded, "old"), held(3, HeldBy::Helm)];
     assert_eq!(plain(&taken), Course::Keep);

@@ -16,6 +16,8 @@ use serde_json::{Value, json};
 use super::Kind;
 use crate::chart::brings::Brought;
 
+/// What a release does with its objects.
+const MANAGED: [&str; 3] = ["get", "patch", "delete"];
 /// What can be done with custom resources.
 const VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
@@ -43,7 +45,8 @@ impl Catalog {
                 let gvk = GroupVersionKind::gvk(group, version_name, kind(resource.response_kind.as_ref()));
                 let has_status = resource.subresources.iter().any(|sub| text(&sub.subresource) == "status");
                 let resource_way = ApiResource::from_gvk_with_plural(&gvk, text(&resource.resource));
-                (gvk, Kind { resource: resource_way, namespaced: is_namespaced(resource), has_status })
+                let is_manageable = MANAGED.iter().all(|verb| resource.verbs.iter().any(|it| it == verb));
+                (gvk, Kind { resource: resource_way, namespaced: is_namespaced(resource), has_status, is_manageable })
             })
         })
     }

@@ -18,9 +18,11 @@ use crate::object::Object;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge, place_of, type_of};
 use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL};
-use crate::preflight::complaint_about;
+use crate::preflight::{Adoption, complaint_about};
+use crate::protected::Protected;
 use crate::reach::ReachError;
 use crate::release::HookRecord;
+use crate::sensitive::{self, NoObject};
 
 /// On every object of a hook: the revision, the event, the hook, the attempt and the custom resource that it was made for.
 pub const RUN: &str = "chartwright.dev/hook-run";
@@ -40,13 +42,21 @@ pub enum HookError {
     #[error("the hook {id} exists, and the chart does not ask to delete it before it is made (before-hook-creation)")]
     Exists { id: Box<ObjectId> },
     #[error(
-        "the hook {id} is to be made anew, but an object of this name exists that is no hook of this release; remove it, or set the annotation chartwright.dev/adopt: \"true\" to have it replaced"
+        "the hook {id} is to be made anew, but an object of this name exists that is no hook of this release; {}", adoption.advice()
     )]
-    Taken { id: Box<ObjectId> },
+    Taken { id: Box<ObjectId>, adoption: Adoption },
     #[error("the API server does not know the kind of the hook {id}; install what brings it, or check the chart")]
     UnknownKind { id: Box<ObjectId> },
     #[error("the hook {id}: {}", complaint_about(id, error))]
     Refused { id: Box<ObjectId>, error: kube::Error },
+    #[error(
+        "the hook {id} is of a kind that can be created but not read, changed and deleted, so the operator could not see what becomes of it; remove it from the chart"
+    )]
+    NotManageable { id: Box<ObjectId> },
+    #[error(transparent)]
+    NoObject(#[from] NoObject),
+    #[error(transparent)]
+    Protected(#[from] Protected),
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     #[error(transparent)]
@@ -59,6 +69,7 @@ impl HookError {
             HookError::Failed { .. } | HookError::TooLong { .. } | HookError::Exists { .. } => Category::HookFailed,
             HookError::Taken { .. } => Category::BelongsToAnother,
             HookError::UnknownKind { .. } => Category::UnknownKind,
+            HookError::NotManageable { .. } | HookError::NoObject(_) | HookError::Protected(_) => Category::NotAllowed,
             HookError::Refused { error, .. } => of_kube(error),
             HookError::Manifest(error) => error.category(),
             HookError::Reach(error) => error.category(),
@@ -73,8 +84,8 @@ pub struct Runner<'a> {
     pub owner: &'a Owner,
     pub kinds: &'a Kinds,
     pub calls: &'a Calls,
-    /// Whether objects that nobody claims may be replaced.
-    pub adopt: bool,
+    /// Whether objects of the namespace that nobody claims may be replaced.
+    pub adopt: Adoption,
     /// Whether somebody will come again to let go of Jobs that remove themselves.
     pub holds: bool,
 }
@@ -107,7 +118,7 @@ pub enum Look {
 impl Runner<'_> {
     /// The objects of a hook as they are made for a run.
     pub fn objects(&self, hook: &HookRecord, run: &str) -> Result<Vec<Planned>, HookError> {
-        let rendered = manifest::read_record(&hook.manifest)?;
+        let rendered = manifest::read_record(&hook.manifest.read())?;
         let objects = rendered.hooks.into_iter().flat_map(Hook::into_objects);
         objects.map(|object| self.planned(object, run)).collect()
     }
@@ -136,7 +147,14 @@ impl Runner<'_> {
 
     /// Makes the objects of a hook, if they are not there for this run yet.
     pub async fn begin(&self, hook: &HookRecord, run: &str) -> Result<Begun, HookError> {
-        for planned in &self.objects(hook, run)? {
+        let objects = self.objects(hook, run)?;
+        for planned in &objects {
+            sensitive::check(&planned.object)?;
+            if !planned.kind.is_manageable {
+                return Err(HookError::NotManageable { id: Box::new(planned.object.id()) });
+            }
+        }
+        for planned in &objects {
             if let Some(going) = self.make(planned, hook, run).await? {
                 return Ok(Begun::Later(going));
             }
@@ -153,7 +171,9 @@ impl Runner<'_> {
             Some(live) if run_of(&live) == Some(run) => {
                 return Ok(live.deletion_timestamp.is_some().then_some(id));
             }
-            Some(live) if !self.may_replace(&live) => return Err(HookError::Taken { id: Box::new(id) }),
+            Some(live) if !self.may_replace(&live) => {
+                return Err(HookError::Taken { id: Box::new(id), adoption: self.adopt });
+            }
             // Nobody deletes a CRD: its resources would go with it.
             Some(_) if id.kind == "CustomResourceDefinition" => self.calls.apply(planned).await,
             Some(live) => {
@@ -292,7 +312,7 @@ impl Runner<'_> {
             None => {
                 let is_loose = || judge(live, self.release, self.namespace, self.owner) == Claim::Loose;
                 let is_here = live.namespace.as_deref() == Some(self.namespace);
-                is_here && annotation(HOOK).is_some() || self.adopt && is_loose()
+                is_here && (annotation(HOOK).is_some() || self.adopt == Adoption::Asked && is_loose())
             }
         }
     }
@@ -300,7 +320,7 @@ impl Runner<'_> {
 
 /// Whether an object of a hook may carry the finalizer.
 pub fn may_be_held(hook: &HookRecord) -> bool {
-    hook.manifest.contains("ttlSecondsAfterFinished")
+    hook.manifest.read().contains("ttlSecondsAfterFinished")
 }
 
 fn is_held(finalizers: Option<&Value>) -> bool {

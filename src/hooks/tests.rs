@@ -101,6 +101,24 @@ fn the_nearest_word_about_time_counts() {
     assert_eq!(limit(Some("soon"), None), Duration::from_secs(300), "what cannot be read counts as nothing");
     let mark = mark(Event::Test, 0, 1, HookPhase::Running);
     let at = |second| Timestamp::from_second(second).unwrap();
-    assert_eq!(mark.left(Duration::from_secs(60), at(130)), Some(Duration::from_secs(30)));
-    assert_eq!(mark.left(Duration::from_secs(60), at(160)), None);
+    let limit = Duration::from_secs(60);
+    assert_eq!(mark.left(limit, None, at(130)), Some(Duration::from_secs(30)));
+    assert_eq!(mark.left(limit, None, at(160)), None);
+    assert_eq!(mark.left(limit, Some(at(120)), at(130)), Some(Duration::from_secs(50)), "its object is younger");
+}
+
+#[test]
+fn a_wrong_clock_neither_ends_a_run_early_nor_lets_it_go_on_for_ever() {
+    let limit = Duration::from_secs(60);
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let begun = |since| Mark { event: Event::PreInstall, hook: 0, attempt: 1, phase: HookPhase::Running, since };
+    // A replica whose clock was an hour off wrote the mark; the API server created the object at 1000.
+    for since in [1000 - 3600, 1000 + 3600, i64::MIN, i64::MAX] {
+        let left = |now| begun(since).left(limit, Some(at(1000)), at(now));
+        assert_eq!(left(1030), Some(Duration::from_secs(30)), "{since}");
+        assert_eq!(left(1060), None, "{since}");
+    }
+    // Nothing was created yet: such a run is given up and begun again, with the right time.
+    assert_eq!(begun(1000 + 3600).left(limit, None, at(1000)), None);
+    assert_eq!(begun(1002).left(limit, None, at(1000)), Some(Duration::from_secs(58)), "seconds do not matter");
 }

@@ -2,6 +2,9 @@
 //!
 //! What cannot be asked is left out. The hook's own reason is told anyway.
 
+use std::pin::pin;
+
+use futures::AsyncReadExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, ListParams, LogParams};
 use serde_json::Value;
@@ -13,6 +16,12 @@ use crate::object::ObjectId;
 /// So many lines, and so many characters of them, fit a condition.
 const LINES: i64 = 10;
 const CHARACTERS: usize = 600;
+/// How much of a log is read. Whoever writes the log decides how long a line is.
+const LOG_BYTES: u64 = 16 * 1024;
+/// How much of one line is kept.
+const LINE_CHARACTERS: usize = 1000;
+/// Stands where text was cut. The redactor looks for halves of secret values beside it.
+const CUT: char = '…';
 
 /// What a container said in the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +43,7 @@ impl Words {
             let skipped = text.chars().count().saturating_sub(CHARACTERS);
             let tail: String = text.chars().skip(skipped).collect();
             // Whoever hides values in it has to see that the first word may be half of one.
-            let cut = if skipped > 0 { "…" } else { "" };
+            let cut = if skipped > 0 { String::from(CUT) } else { String::new() };
             sentence.push_str(&format!("; its last lines:\n{cut}{}", tail.trim_end()));
         }
         sentence
@@ -57,13 +66,41 @@ pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words>
         _ => return None,
     };
     let mut words = of_pod(&pod)?;
-    let params =
-        LogParams { container: Some(words.container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
-    words.lines = match calls.within(pods.logs(&words.pod, &params)).await {
-        Ok(log) => log.lines().map(str::to_owned).collect(),
+    let params = LogParams {
+        container: Some(words.container.clone()),
+        tail_lines: Some(LINES),
+        limit_bytes: Some(LOG_BYTES as i64),
+        ..LogParams::default()
+    };
+    words.lines = match calls.within(log(&pods, &words.pod, &params)).await {
+        Ok(log) => lines(&log),
         Err(error) => vec![format!("(the log cannot be read: {})", sentence(&error))],
     };
     Some(words)
+}
+
+/// The bytes of a log. They need not be text, and a limit in bytes may cut a character in two.
+async fn log(pods: &Api<Pod>, pod: &str, params: &LogParams) -> Result<Vec<u8>, kube::Error> {
+    let mut bytes = vec![];
+    // The limit holds here as well: a kubelet may not know the parameter.
+    let stream = pods.log_stream(pod, params).await?;
+    pin!(stream.take(LOG_BYTES)).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
+    Ok(bytes)
+}
+
+/// The lines of a log, each so long at most. What was cut ends with a mark.
+fn lines(log: &[u8]) -> Vec<String> {
+    let text = String::from_utf8_lossy(log);
+    let is_cut = log.len() as u64 >= LOG_BYTES;
+    let count = text.lines().count();
+    let shortened = |(number, line): (usize, &str)| {
+        let mut shown: String = line.chars().take(LINE_CHARACTERS).collect();
+        if shown.len() < line.len() || is_cut && number + 1 == count {
+            shown.push(CUT);
+        }
+        shown
+    };
+    text.lines().enumerate().map(shortened).collect()
 }
 
 /// The pod that speaks for a Job: the newest that failed, or else the newest.
@@ -128,6 +165,18 @@ mod tests {
         assert!(words.sentence().ends_with("; its last lines:\nconnecting\nno such table"));
         words.lines = vec!["x".repeat(5000)];
         assert!(words.sentence().len() < 800);
+    }
+
+    #[test]
+    fn a_log_is_cut_line_by_line_and_as_a_whole() {
+        let short = lines("one\ntwo\n".as_bytes());
+        assert_eq!(short, ["one", "two"]);
+        let long = format!("{}\nend", "ä".repeat(5000));
+        let cut = lines(long.as_bytes());
+        assert_eq!(cut, [format!("{}…", "ä".repeat(LINE_CHARACTERS)), "end".to_owned()]);
+        let most = [&vec![b'x'; LOG_BYTES as usize - 3], &b"\nhu"[..]].concat();
+        assert_eq!(lines(&most).last().unwrap(), "hu…", "the limit cut a word");
+        assert_eq!(lines(&[b'a', 0xc3]), ["a\u{fffd}"], "half a character");
     }
 
     #[test]

@@ -5,7 +5,10 @@ use super::*;
 fn kinds() -> Kinds {
     let kind = |group: &str, kind: &str, namespaced| {
         let gvk = GroupVersionKind::gvk(group, "v1", kind);
-        (gvk.clone(), Kind { resource: ApiResource::from_gvk(&gvk), namespaced, has_status: false })
+        (
+            gvk.clone(),
+            Kind { resource: ApiResource::from_gvk(&gvk), namespaced, has_status: false, is_manageable: true },
+        )
     };
     let crd = kind("apiextensions.k8s.io", "CustomResourceDefinition", false);
     Kinds::of([kind("", "ConfigMap", true), kind("", "Namespace", false), crd])
@@ -28,7 +31,7 @@ fn planned_with(owner: &Owner, objects: Vec<Value>, before: &[Applied], allow_em
     let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
     let rendered = Rendered { objects, ..Default::default() };
     let (release, namespace, chart, crds) = ("web", "here", "app", Crds::Create);
-    let target = Target { release, namespace, chart, owner, allow_empty, crds, may_own: true };
+    let target = Target { release, namespace, chart, owner, allow_empty, crds, may_own: true, made: HashSet::new() };
     plan(rendered, before, &target, &kinds())
 }
 
@@ -168,4 +171,47 @@ fn the_same_object_twice_is_refused() {
         vec![object("ConfigMap", json!({"name": "c"})), object("ConfigMap", json!({"name": "c", "namespace": "here"}))];
     let message = planned_with(&owner(Some("here")), twice, &[], false).unwrap_err().to_string();
     assert!(message.contains("ConfigMap here/c twice"), "{message}");
+}
+
+#[test]
+fn the_steps_of_planning_grow_with_the_objects() {
+    use crate::release::{Release, Status, codec};
+    let resource = kube::discovery::ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+    let kind = Kind { resource, namespaced: true, has_status: false, is_manageable: true };
+    let kinds = Kinds::of([(GroupVersionKind::gvk("", "v1", "ConfigMap"), kind)]);
+    let manifest = |number: usize| -> String {
+        let object = |it| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{it}}}}}\n");
+        (0..number).map(object).collect()
+    };
+    let failed = |revision, number| {
+        let manifest = manifest(number).into();
+        Release { revision, status: Status::Failed, manifest, own: None, ..codec::tests::release() }
+    };
+    crate::steps::assert_linear("before", |number| {
+        let history = History::new(vec![failed(1, number), failed(2, number)]);
+        let mut before = vec![];
+        let steps = crate::steps::of(|| before = super::before(&history, "here", &kinds).unwrap());
+        assert_eq!(before.len(), number);
+        steps
+    });
+    let gvk = GroupVersionKind::gvk("g.io", "v1", "App");
+    let owner = Owner { gvk, namespace: Some("here".into()), name: "web".into(), uid: "u".into() };
+    let target = Target {
+        release: "web",
+        namespace: "here",
+        chart: "app",
+        owner: &owner,
+        allow_empty: false,
+        crds: Crds::Skip,
+        may_own: true,
+        made: HashSet::new(),
+    };
+    crate::steps::assert_linear("plan", |number| {
+        let before = members(&manifest(number * 2), "here", &kinds).unwrap();
+        let rendered = manifest::read_record(&manifest(number)).unwrap();
+        let mut planned = Plan::default();
+        let steps = crate::steps::of(|| planned = plan(rendered, &before, &target, &kinds).unwrap());
+        assert_eq!((planned.apply.len(), planned.prune.len()), (number, number));
+        steps
+    });
 }

@@ -12,12 +12,13 @@ use serde_json::Value;
 use super::hidden::{hide, written};
 use super::others::{Governed, left_to_others};
 use super::{Manner, Preview, PreviewError, Scene};
+use crate::adoption;
 use crate::apply::{crds, crossed};
 use crate::children::ends_by_itself;
 use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
-use crate::plan::{Judged, Planned};
+use crate::plan::{self, Judged, Planned};
 use crate::preflight::{Allowed, Preflight, check_claim, complaint_about, preflight};
 use crate::prune::{self, Occasion, Rules, Verdict};
 use crate::release::Applied;
@@ -195,7 +196,8 @@ impl Look<'_> {
         let goes_back = matches!(self.preview.manner, Manner::Rollout { is_lenient: true });
         let leave = goes_back || matches!(self.preview.manner, Manner::InPlace);
         let replace = if leave { goes_back && replace_going_back } else { replace };
-        Allowed { adopt, replace, leave }
+        let helm_marks = self.preview.history.foreign_since_deployed().next().is_some();
+        Allowed { adopt, helm_marks, replace, leave }
     }
 
     /// What would become of one planned object; None if it stays as it is.
@@ -203,6 +205,11 @@ impl Look<'_> {
         let id = planned.object.id();
         let recorded = self.recorded(&id);
         let live = self.live.get(&id.key());
+        let mut planned = planned.clone();
+        if preflight.adopted.contains(&id) || live.is_some_and(|live| adoption::is_marked(&live.metadata)) {
+            planned.adopt(&self.preview.identity.owner);
+        }
+        let planned = &planned;
         let is_left_alone = recorded.is_some_and(|applied| applied.is_left_alone);
         if (self.preview.manner == Manner::Repair && is_left_alone) || preflight.leave.contains_key(&id) {
             return Ok(None);
@@ -293,8 +300,10 @@ impl Look<'_> {
                 Prune::All => Occasion::UpgradeAll,
             },
             applied: self.live.values().filter_map(|live| live.metadata.uid.clone()).collect(),
+            delete_adopted: preview.identity.wishes.delete_adopted,
             helm_marks_suffice: preview.history.foreign_since_deployed().next().is_some(),
-            shipped: &preview.plan.shipped,
+            proven: plan::proven(&preview.history, &preview.identity.namespace, &self.scene.kinds.kinds())?,
+            shipped: preview.plan.shipped.iter().map(ObjectId::key).collect(),
         };
         let kinds = self.scene.kinds.kinds_of(objects.iter().map(|applied| &applied.id)).await?;
         let mut changes = vec![];

@@ -50,7 +50,7 @@ fn where_nothing_is_done_a_sentence_says_why() {
     let owner = OwnerMark { kind: "App".into(), name: "shop".into(), ..OwnerMark::default() };
     let cases = [
         (Course::Stop(trouble), "default/web failed 4 times, and is not tried again"),
-        (Course::Recover, "the record of the release default/web went"),
+        (Course::Recover, "the record of the release default/web was deleted"),
         (
             Course::Refuse(Refusal::Owned(Some(Box::new(owner)))),
             "the release default/web exists and belongs to the App shop",

@@ -6,6 +6,7 @@ use serde_json::Value;
 use similar::TextDiff;
 
 use super::changes::{Change, What};
+use crate::printable::escaped;
 
 const CONTEXT: usize = 3;
 const NOTHING: &str = "/dev/null";
@@ -39,11 +40,11 @@ fn text(value: &Value) -> String {
     serde_yaml::to_string(value).unwrap_or_else(|_| format!("{value:#}\n"))
 }
 
-/// The same text with colours for a terminal.
+/// The same text with colours for a terminal. What objects hold cannot bring colours of its own.
 pub fn coloured(text: &str) -> String {
     const END: &str = "\u{1b}[0m";
     let mut coloured = String::with_capacity(text.len() * 2);
-    for line in text.lines() {
+    for line in escaped(text).lines() {
         match colour(line) {
             Some(colour) => coloured.push_str(&format!("{colour}{line}{END}\n")),
             None => coloured.push_str(&format!("{line}\n")),

@@ -18,7 +18,10 @@ fn id(group: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectId 
 fn kinds() -> Kinds {
     let kind = |group: &str, kind: &str, namespaced| {
         let gvk = GroupVersionKind::gvk(group, "v1", kind);
-        (gvk.clone(), Kind { resource: ApiResource::from_gvk(&gvk), namespaced, has_status: false })
+        (
+            gvk.clone(),
+            Kind { resource: ApiResource::from_gvk(&gvk), namespaced, has_status: false, is_manageable: true },
+        )
     };
     Kinds::of([
         kind("", "ConfigMap", true),

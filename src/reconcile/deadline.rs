@@ -8,6 +8,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ReconcileError, Standing, Subject};
+use crate::cluster::clock;
 use crate::drift::Hash;
 use crate::error::Category;
 use crate::health::{self, Health};
@@ -29,6 +30,7 @@ pub(super) enum Judged {
     MadeUp,
 }
 
+/// `now` is on the API server's clock, as is the time in the record.
 fn judge(own: &Own, deadline: Option<Duration>, is_ready: bool, now: Timestamp) -> Judged {
     let is_late = own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
     if is_late {
@@ -57,7 +59,7 @@ impl Subject<'_> {
         let Some(own) = &standing.own else { return Ok(None) };
         let summary = health::summary(objects);
         let deadline = self.wishes.progress_deadline;
-        let judged = judge(own, deadline, summary.ready, Timestamp::now());
+        let judged = judge(own, deadline, summary.ready, clock::now());
         if let Judged::Nothing | Judged::Wait(_) = judged {
             let wait = match judged {
                 Judged::Wait(left) => Some(left),

@@ -12,6 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 use super::{ReconcileError, Standing, Subject};
+use crate::aside;
 use crate::drift::Hash;
 use crate::hooks;
 use crate::manifest;
@@ -20,6 +21,9 @@ use crate::redaction::Redactor;
 use crate::release::{HookRecord, Release, mask};
 use crate::status::{Failure, Stage};
 use crate::values::Values;
+
+/// Texts of Secrets times the length of what is looked through for them.
+const MOST_COMPARED: usize = 1 << 30;
 
 /// What is known, and from where.
 #[derive(Default)]
@@ -72,6 +76,12 @@ impl Subject<'_> {
     /// What the API server, helm or a hook may quote, of the objects of a revision and its hooks. A text that stands outside of
     /// Secrets too is none that must be hidden: it may be the name of half of the objects.
     pub(super) fn learn_secrets(&self, objects: &[Object], hooks: &[HookRecord]) {
+        const OBJECT: usize = 1024;
+        let length = objects.len() * OBJECT + hooks.iter().map(|hook| hook.manifest.len()).sum::<usize>();
+        aside::here(length, || self.learn_secrets_here(objects, hooks));
+    }
+
+    fn learn_secrets_here(&self, objects: &[Object], hooks: &[HookRecord]) {
         let hooks: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
         let objects: Vec<&Object> = objects.iter().chain(&hooks).collect();
         let mut hidden: Vec<String> = objects.iter().flat_map(|object| secret_texts(object.value())).collect();
@@ -80,14 +90,17 @@ impl Subject<'_> {
         }
         let others = objects.iter().filter(|object| object.kind() != "Secret");
         let open: String = others.map(|object| object.value().to_string()).collect();
-        hidden.retain(|text| !open.contains(text.as_str()));
+        // To look for each of very many would take for ever. Then all are hidden, also where that is not necessary.
+        if hidden.len().saturating_mul(open.len()) < MOST_COMPARED {
+            hidden.retain(|text| !open.contains(text.as_str()));
+        }
         self.learn_texts(hidden);
     }
 
     /// The same, of a revision whose hooks are run or looked at: whatever was rendered is known from its record only. What cannot be
     /// read is in nobody's sentence: nothing of it was made.
     pub(super) fn learn_record(&self, release: &Release) {
-        let rendered = manifest::read_record(&release.manifest).unwrap_or_default();
+        let rendered = manifest::read_record(&release.manifest.read()).unwrap_or_default();
         self.learn_secrets(&rendered.objects, &release.hooks);
     }
 

@@ -1,8 +1,10 @@
 //! Why a reconcile did not bring the spec into the cluster. Each error has one category, which decides when it is tried again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::hooking::Waiting;
+use super::pace;
 use crate::apply::ApplyError;
 use crate::discovery::DiscoveryError;
 use crate::error::{Category, of_kube, sentence};
@@ -11,12 +13,15 @@ use crate::manifest::ManifestError;
 use crate::object::ObjectId;
 use crate::plan::PlanError;
 use crate::preflight::Rejected;
+use crate::protected::Protected;
 use crate::prune::PruneError;
 use crate::reach::ReachError;
 use crate::release::{Status, StoreError, Trouble};
 use crate::render::RenderError;
+use crate::sensitive::NoObject;
 use crate::sources::WantedError;
 use crate::status::Failure;
+use crate::trust::TrustError;
 use crate::uninstall::UninstallError;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +45,8 @@ pub enum ReconcileError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
+    Trust(#[from] Arc<TrustError>),
+    #[error(transparent)]
     Uninstall(#[from] UninstallError),
     #[error("cannot write the custom resource: {}", sentence(.0))]
     Write(kube::Error),
@@ -61,13 +68,16 @@ pub enum ReconcileError {
     #[error("{id} of the release before is still being deleted; waiting until it is gone")]
     StillGoing { id: Box<ObjectId> },
     #[error(
-        "the record of the release {release} went, and cannot be made anew from its objects, since {why}; restore the Secrets of its records (sh.helm.release.v1.{release}.v*) from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have everything rendered anew over what is there"
+        "the record of the release {release} was deleted, and rendering the chart again would replace generated values, since {why}; restore what is missing from a backup, or set the annotation chartwright.dev/render-anew: \"true\" to have new values generated"
     )]
     RecordLost { release: String, why: String },
     #[error("{0}")]
     Annotation(String),
     #[error("the release's records change while they are looked at; this is tried again")]
     Unsettled,
+    /// A first install finds objects of its release. It is made with the values that they hold.
+    #[error("objects of the release exist already; this is tried again")]
+    Existing,
     /// Something newer has come, or others need the room. Nothing was written, and nothing is told.
     #[error("interrupted")]
     Interrupted,
@@ -80,10 +90,28 @@ pub enum ReconcileError {
     #[error(transparent)]
     Reach(#[from] ReachError),
     #[error(transparent)]
+    NoObject(#[from] NoObject),
+    #[error(transparent)]
+    Protected(#[from] Protected),
+    #[error(transparent)]
     Hook(#[from] HookError),
     /// A hook runs. It is told as what is under way, and not as a failure.
     #[error(transparent)]
     AtHook(Box<Waiting>),
+    /// An object has to go, or a CRD to be established. It is told as what is under way, and not as a failure.
+    #[error("{message}")]
+    AtObject { message: String, look: Duration },
+    #[error(
+        "this resource made too many revisions in a row {}, so it now makes at most one per {} s; {}",
+        if *is_edited { "of an edited spec" } else { "without a change of its spec" },
+        pace::interval(*is_edited).as_secs(),
+        if *is_edited {
+            "find out what edits the spec"
+        } else {
+            "find out what changes the ConfigMaps and Secrets that its values come from, its records or its chart"
+        }
+    )]
+    TooManyRevisions { wait: Duration, is_edited: bool },
     /// The same input failed before, and trying again would not help.
     #[error("{}", .0.message)]
     Again(Failure),
@@ -106,20 +134,25 @@ impl ReconcileError {
             ReconcileError::Apply(error) => error.category(),
             ReconcileError::Prune(error) => error.category(),
             ReconcileError::Store(error) => error.category(),
+            ReconcileError::Trust(error) => error.category(),
             ReconcileError::Uninstall(error) => error.category(),
             ReconcileError::Write(error) | ReconcileError::Look(error) => of_kube(error),
             ReconcileError::Refused { category, .. } => *category,
-            ReconcileError::HelmAtWork { .. } | ReconcileError::StillGoing { .. } | ReconcileError::Unsettled => {
-                Category::Waiting
-            }
+            ReconcileError::Existing
+            | ReconcileError::HelmAtWork { .. }
+            | ReconcileError::StillGoing { .. }
+            | ReconcileError::Unsettled => Category::Waiting,
             ReconcileError::GaveUp(_) => Category::RetriesExhausted,
             ReconcileError::RecordLost { .. } => Category::RecordLost,
             ReconcileError::Annotation(_) => Category::InvalidAnnotation,
             ReconcileError::Interrupted
             | ReconcileError::Moment
             | ReconcileError::TooEarly(_)
-            | ReconcileError::AtHook(_) => Category::Waiting,
+            | ReconcileError::AtHook(_)
+            | ReconcileError::AtObject { .. } => Category::Waiting,
+            ReconcileError::TooManyRevisions { .. } => Category::TooManyRevisions,
             ReconcileError::Reach(error) => error.category(),
+            ReconcileError::NoObject(_) | ReconcileError::Protected(_) => Category::NotAllowed,
             ReconcileError::Hook(error) => error.category(),
             ReconcileError::Again(failure) => failure.category,
         }

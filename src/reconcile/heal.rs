@@ -11,6 +11,8 @@ use serde_json::Value;
 use super::journal::{self, Stage};
 use super::recording::fill_in;
 use super::{ReconcileError, Subject};
+use crate::adoption;
+use crate::apply::replace::is_precious;
 use crate::apply::{self, ApplyError, Progress};
 use crate::children::{Look, ends_by_itself};
 use crate::drift::{self, Lost, Verdict, fields};
@@ -19,7 +21,6 @@ use crate::manifest;
 use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned, Target, is_kept, plan};
 use crate::preflight::{Preflight, check_claim};
-use crate::prune::holds_data;
 use crate::reach::{Outside, ReachError};
 use crate::release::{Applied, Own, Release};
 use crate::telemetry::metrics;
@@ -42,11 +43,12 @@ impl Subject<'_> {
         }
         journal::note_revision(revision);
         let release = self.still_standing(revision).await?;
-        let target = self.target(release.chart_name(), &release.hooks);
+        let made = own.objects.iter().map(|applied| applied.id.key()).collect();
+        let target = Target { made, ..self.target(release.chart_name(), &release.hooks) };
         let plan = self.plan_again(&release, own, &drifted, &target).await?;
         // Before objects are claimed: others may wait for them, and what is allowed may take a render to find out.
         let (plan, refused) = self.within_reach(plan).await;
-        let _claimed = self.context.claims.claim(drifted.keys().cloned().collect()).await;
+        let _claimed = self.claim(drifted.keys().cloned().collect()).await?;
         let (progress, error) = self.repair_all(plan, &drifted, &target).await;
         let mut healed = release.clone();
         if let Some(own) = &mut healed.own {
@@ -66,7 +68,7 @@ impl Subject<'_> {
         drifted: &Drifted,
         target: &Target<'_>,
     ) -> Result<Plan, ReconcileError> {
-        let rendered = manifest::read_record(&release.manifest)?;
+        let rendered = manifest::read_record(&release.manifest.read())?;
         self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = match drifted.keys().any(|key| key.kind == "CustomResourceDefinition") {
@@ -75,6 +77,7 @@ impl Subject<'_> {
             false => self.context.kinds.kinds_with(&wanted).await?,
         };
         let mut plan = plan(rendered, &own.objects, target, &kinds)?;
+        self.check_protected(&plan, &[], &kinds)?;
         plan.prune.clear();
         plan.apply.retain(|planned| drifted.contains_key(&planned.object.id().key()));
         Ok(plan)
@@ -139,17 +142,21 @@ impl Subject<'_> {
         (done, error)
     }
 
-    async fn repair(&self, planned: Planned, look: Look, target: &Target<'_>) -> Result<Repair, ReconcileError> {
+    async fn repair(&self, mut planned: Planned, look: Look, target: &Target<'_>) -> Result<Repair, ReconcileError> {
         let id = planned.object.id();
+        let mut is_new = false;
         let live = self.calls.get(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
         if let Some(live) = &live {
             if live.metadata.deletion_timestamp.is_some() {
                 return Err(ApplyError::StillThere { id: Box::new(id) }.into());
             }
-            check_claim(&id, &live.metadata, target, self.allowed(false))?;
+            is_new = check_claim(&id, &live.metadata, target, self.allowed(false))?;
+            if is_new || adoption::is_marked(&live.metadata) {
+                planned.adopt(&self.owner);
+            }
         }
         if planned.wants_replicas || planned.is_scaled {
-            self.context.scalers.ready(id.namespace.as_deref(), &self.context.children).await;
+            self.scalers_ready(id.namespace.as_deref()).await?;
         }
         let planned = self.left_to_others(planned, live.as_ref(), &[]);
         if let (Look::Unsure, Some(live)) = (look, &live)
@@ -157,7 +164,9 @@ impl Subject<'_> {
         {
             return Ok(Repair::Right(applied));
         }
-        let answered = self.apply_again(planned, live.as_ref()).await?;
+        let adopted = is_new.then(|| id.clone()).into_iter().collect();
+        let preflight = Preflight { adopted, ..Preflight::default() };
+        let answered = self.apply_again(planned, live.as_ref(), preflight).await?;
         let lost = match (&live, answered.answers.first()) {
             (Some(live), Some((answer, _))) => {
                 Some(drift::lost(answer, &live.metadata, &self.context.children.rules(&id.key(), answer)))
@@ -186,10 +195,15 @@ impl Subject<'_> {
         Ok(is_same.then_some(applied))
     }
 
-    async fn apply_again(&self, planned: Planned, live: Option<&DynamicObject>) -> Result<Progress, ReconcileError> {
+    async fn apply_again(
+        &self,
+        planned: Planned,
+        live: Option<&DynamicObject>,
+        preflight: Preflight,
+    ) -> Result<Progress, ReconcileError> {
         let plan = Plan { apply: vec![planned], ..Plan::default() };
         let planned = &plan.apply[0];
-        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &Preflight::default(), &self.calls)).await;
+        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls)).await;
         if let (Some(error), Some(live)) = (&progress.stopped_by, live) {
             let lists = apply::crossed::lists(error, planned);
             if !lists.is_empty() {
@@ -213,8 +227,12 @@ impl Subject<'_> {
     fn may_replace(&self, planned: &Planned, live: &DynamicObject, error: &ApplyError) -> bool {
         let annotations = live.metadata.annotations.as_ref();
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
-        let holds_data = holds_data(&planned.object.id());
-        error.category() == Category::ImmutableField && self.wishes.replace && !kept && !holds_data
+        let is_precious = is_precious(&planned.object.id());
+        error.category() == Category::ImmutableField
+            && self.wishes.replace
+            && !kept
+            && !is_precious
+            && !planned.is_adopted
     }
 
     /// What differs from the record: by the watches, or where there are none, by asking.
@@ -231,6 +249,7 @@ impl Subject<'_> {
             });
             let found: Vec<_> = found.collect();
             self.context.children.watch(found.iter().map(|(kind, namespace)| (kind, *namespace)));
+            objects.iter().for_each(|applied| self.context.children.is_held(applied, &self.context.primary, self.cr));
             let looks = objects.iter().map(|applied| (applied.id.key(), self.context.children.look(applied, scalers)));
             drifted = looks.filter(|(_, look)| *look != Look::Fine).collect();
             self.doubt(objects, &mut drifted);

@@ -26,6 +26,10 @@ impl Subject<'_> {
         if history.stands(to) {
             return self.pin(target, hold).await;
         }
+        // One that follows a failure follows a revision that was counted.
+        if !failed {
+            self.check_pace()?;
+        }
         let mut own = self.own(target.digest().unwrap_or_default().to_owned());
         own.hold = Some(hold);
         own.sourced = sourced(target, history.iter()).into_iter().cloned().collect();
@@ -50,7 +54,9 @@ impl Subject<'_> {
         if let Some(own) = &mut pinned.own {
             (own.request, own.hold) = (hold.to, Some(hold));
         }
-        Ok(self.store.update(&pinned).await?)
+        let pinned = self.store.update(&pinned).await?;
+        self.note_again(&pinned).await?;
+        Ok(pinned)
     }
 
     /// A request that is not made any more is forgotten, so that it can be made again; `none` is noted, so that it ends only
@@ -64,7 +70,9 @@ impl Subject<'_> {
                 _ => hold.by != HeldBy::Request,
             });
         }
-        Ok(self.store.update(&release).await?)
+        let release = self.store.update(&release).await?;
+        self.note_again(&release).await?;
+        Ok(release)
     }
 
     /// Whether the record tells of a request that is not made any more.

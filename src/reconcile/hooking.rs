@@ -134,7 +134,7 @@ impl Subject<'_> {
 
     /// The kinds that a hook's objects need.
     async fn hook_kinds(&self, hook: &HookRecord) -> Result<Arc<Kinds>, ReconcileError> {
-        let rendered = manifest::read_record(&hook.manifest)?;
+        let rendered = manifest::read_record(&hook.manifest.read())?;
         let wanted: Vec<_> = rendered.hooks.iter().flat_map(Hook::objects).map(|object| object.gvk()).collect();
         Ok(self.context.kinds.kinds_with(&wanted).await?)
     }

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Instant;
 
+use super::awaiting::Pending;
 use super::fights::Fights;
 use super::journal::SELDOM;
+use super::pace::Pace;
 use crate::drift::Hash;
 use crate::health::Cause;
 use crate::object::ObjectId;
@@ -43,6 +45,10 @@ pub struct Remembered {
     pub answered: Option<String>,
     /// When a revision that failed may be tried again, whatever is told before: its own objects tell much.
     pub try_at: Option<Instant>,
+    /// What its rollout waits for.
+    pub awaited: Option<Box<Pending>>,
+    /// The revisions that it made of late.
+    pub pace: Pace,
     /// It is being deleted and its release is gone, whatever else is still to be done.
     pub is_without_release: bool,
     /// So is our finalizer, whatever an older picture of it says.
@@ -59,7 +65,7 @@ impl Remembered {
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
         let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
-        let Remembered { is_without_release, is_let_go, .. } = self;
+        let Remembered { is_without_release, is_let_go, awaited, pace, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -71,6 +77,8 @@ impl Remembered {
             && unwatched.is_empty()
             && try_at.is_none()
             && answered.is_none()
+            && awaited.is_none()
+            && pace.is_at_rest()
             && !is_without_release
             && !is_let_go
             && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)

@@ -1,5 +1,7 @@
 //! What others decide in a release's objects: it is taken out of what is applied, in view of what is there.
 
+use std::collections::HashSet;
+
 use kube::api::DynamicObject;
 use serde_json::Value;
 
@@ -16,12 +18,13 @@ impl Subject<'_> {
     pub(super) async fn leave_to_others(&self, plan: &mut Plan, before: &[Applied]) -> Result<(), ReconcileError> {
         let is_scaler = |applied: &&Applied| applied.id.kind == "HorizontalPodAutoscaler";
         let leaving: Vec<ObjectKey> = plan.prune.iter().filter(is_scaler).map(|applied| applied.id.key()).collect();
+        let before: HashSet<ObjectKey> = before.iter().map(|applied| applied.id.key()).collect();
         for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
             let id = planned.object.id();
             let key = id.key();
-            let is_there = before.iter().any(|applied| applied.id.key() == key);
+            let is_there = before.contains(&key);
             match planned.wants_replicas || planned.is_scaled {
-                true if is_there => self.context.scalers.ready(key.namespace.as_deref(), &self.context.children).await,
+                true if is_there => self.scalers_ready(key.namespace.as_deref()).await?,
                 true => self.context.scalers.start(key.namespace.as_deref(), &self.context.children),
                 false => {}
             }

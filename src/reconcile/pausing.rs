@@ -49,6 +49,14 @@ impl Subject<'_> {
         conditions.iter().any(|condition| condition["type"] == "Paused" && condition["status"] == "True")
     }
 
+    /// Refuses a release that would live nowhere, or that would move.
+    pub(super) fn check_namespace(&self) -> Result<(), ReconcileError> {
+        match self.misplaced(&self.context.watch) {
+            Some(message) => Err(ReconcileError::Refused { category: Category::InvalidNamespace, message }),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses a release in a namespace whose records nobody watches.
     pub(super) fn check_is_watched(&self) -> Result<(), ReconcileError> {
         let namespaces = &self.context.settings.namespaces;

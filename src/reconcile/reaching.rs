@@ -2,11 +2,17 @@
 
 use super::{Context, ReconcileError, Subject};
 use crate::discovery::Kinds;
+use crate::hooks;
+use crate::hooks::run::HookError;
+use crate::manifest;
+use crate::object::Object;
 use crate::plan::Plan;
+use crate::protected::{self, Protected};
 use crate::reach::trial::SOME_NAMESPACE;
-use crate::reach::{self, Allowance, Outside, ReachError, Says, Trial};
-use crate::release::HookRecord;
+use crate::reach::{self, Allowance, Beyond, Outside, ReachError, Says, Trial};
+use crate::release::{HookRecord, Release};
 use crate::render::RenderError;
+use crate::sensitive;
 
 impl Context {
     /// What the watch allows. Where it does not say it, the chart is rendered once.
@@ -33,9 +39,54 @@ impl Subject<'_> {
         hooks: &[HookRecord],
         kinds: &Kinds,
     ) -> Result<(), ReconcileError> {
+        self.check_protected(plan, hooks, kinds)?;
         let mut outside = reach::of_plan(plan, &self.namespace);
         outside.extend(reach::of_hooks(hooks, &self.namespace, kinds));
         Ok(self.check_outside(outside).await?)
+    }
+
+    /// Refuses a revision with a hook that is no object, or that touches what is the operator's own.
+    pub(super) fn check_protected(
+        &self,
+        plan: &Plan,
+        hooks: &[HookRecord],
+        kinds: &Kinds,
+    ) -> Result<(), ReconcileError> {
+        let hooked: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
+        hooked.iter().try_for_each(sensitive::check)?;
+        if let Some(hook) = hooked.iter().find(|hook| kinds.get(&hook.gvk()).is_some_and(|kind| !kind.is_manageable)) {
+            return Err(HookError::NotManageable { id: Box::new(hook.id()) }.into());
+        }
+        Ok(protected::check_revision(
+            &self.context.protected,
+            self.allows_operator_namespace(),
+            plan,
+            &hooked,
+            &self.namespace,
+            kinds,
+        )?)
+    }
+
+    /// The same for one hook that is about to run. Its record may have been written by somebody else.
+    pub(super) fn check_hook(&self, hook: &HookRecord, release: &Release, kinds: &Kinds) -> Result<(), Protected> {
+        let check = |objects: &[Object]| {
+            let (protected, consent) = (&self.context.protected, self.allows_operator_namespace());
+            protected::check_revision(protected, consent, &Plan::default(), objects, &self.namespace, kinds)
+        };
+        let mut objects = hooks::objects_of(hook);
+        if check(&objects).is_ok() {
+            return Ok(());
+        }
+        // A binding may refer to a Role elsewhere in the revision.
+        let others = release.hooks.iter().flat_map(hooks::objects_of);
+        let templates =
+            manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects).unwrap_or_default();
+        objects.extend(others.chain(templates).filter(|object| object.kind() == "Role"));
+        check(&objects)
+    }
+
+    pub(super) fn allows_operator_namespace(&self) -> bool {
+        self.context.watch.allow.is_some_and(|reach| reach.covers(Beyond::OperatorNamespace))
     }
 
     /// Most releases have nothing outside, and need not know what is allowed.

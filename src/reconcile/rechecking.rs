@@ -32,7 +32,7 @@ impl Subject<'_> {
         if latest.own.as_ref().is_none_or(|own| own.hold.is_some() || own.digest != wish.digest) {
             return Ok(false);
         }
-        let deployed = manifest::read_record(&latest.manifest)?;
+        let deployed = manifest::read_record(&latest.manifest.read())?;
         let as_deployed = history.stood_before(latest.revision).then_some(latest.revision);
         let first = self.render(wish, as_deployed).await?;
         if is_same(&first, &deployed) {

@@ -3,10 +3,14 @@
 //! The order of the writes is such that a crash between any two of them shows in what the watch knows of the records: then the
 //! rest is made up for at the next look.
 
+use std::collections::{HashMap, HashSet};
+
 use k8s_openapi::jiff::Timestamp;
 
 use super::{ReconcileError, Subject};
 use crate::apply::Progress;
+use crate::cluster::clock;
+use crate::object::ObjectKey;
 use crate::plan::Plan;
 use crate::prune::Pruned;
 use crate::release::{Applied, History, Release, Status, Trouble};
@@ -26,21 +30,13 @@ impl Subject<'_> {
         &self,
         draft: Release,
         plan: &Plan,
-        before: &[Applied],
         history: &History,
     ) -> Result<Release, ReconcileError> {
         let mut pending = draft;
         if let Some(own) = &mut pending.own {
             let settled =
                 history.deployed().and_then(|release| release.own.as_ref()).map_or(&[][..], |own| &own.objects);
-            let objects = plan.apply.iter().map(|planned| {
-                let id = planned.object.id();
-                let known = if planned.is_settled { settled } else { &own.objects };
-                let is_adopted = before.iter().any(|known| known.is_adopted && known.id.key() == id.key());
-                let known = known.iter().find(|known| known.id == id).cloned();
-                Applied { is_adopted, ..known.unwrap_or_else(|| Applied::new(id, None)) }
-            });
-            own.objects = objects.collect();
+            own.objects = about_to_be_applied(plan, &own.objects, settled);
             own.shipped.clone_from(&plan.shipped);
             own.shipped.sort();
             own.shipped.dedup();
@@ -48,6 +44,7 @@ impl Subject<'_> {
         match history.get(pending.revision) {
             None => {
                 let pending = self.store.create(&pending).await?;
+                self.note_revision_made();
                 // Also a release that never succeeds has so many records and no more.
                 self.expire(&history.clone().with(pending.clone())).await?;
                 Ok(pending)
@@ -142,7 +139,7 @@ impl Subject<'_> {
             own.trouble = None;
             own.is_install = said == INSTALLED && description != INSTALLED;
             (own.hooks, own.is_applied) = (vec![], false);
-            own.applied_at = self.wishes.progress_deadline.map(|_| now.as_second());
+            own.applied_at = self.wishes.progress_deadline.map(|_| clock::now().as_second());
         }
         // While the record is pending, a crash has this done again.
         self.let_go_of_hooks(pending).await?;
@@ -169,7 +166,7 @@ impl Subject<'_> {
 
     /// Puts right what revisions before the deployed one say of themselves.
     pub(super) async fn tidy(&self, history: &History) -> Result<(), ReconcileError> {
-        let expired = history.expired(self.wishes.max_history);
+        let expired: HashSet<u32> = history.expired(self.wishes.max_history).into_iter().collect();
         for revision in history.leftovers() {
             if expired.contains(&revision) {
                 self.store.delete(&self.namespace, &self.release, revision).await?;
@@ -223,10 +220,78 @@ fn done(pending: &Release, history: &History) -> String {
 
 /// Puts what the API server answered into the list of objects.
 pub(super) fn fill_in(objects: &mut [Applied], answered: &[Applied]) {
+    let answered = by_key(answered);
     for object in objects {
-        if let Some(answer) = answered.iter().find(|answer| answer.id.key() == object.id.key()) {
+        if let Some(answer) = answered.get(&object.id.key()) {
             let is_adopted = object.is_adopted || answer.is_adopted;
-            *object = Applied { is_adopted, ..answer.clone() };
+            *object = Applied { is_adopted, ..(*answer).clone() };
         }
+    }
+}
+
+/// The objects of a plan with what is known of them: of those that need no apply, what the deployed revision says.
+fn about_to_be_applied(plan: &Plan, known: &[Applied], settled: &[Applied]) -> Vec<Applied> {
+    let (known, settled) = (by_key(known), by_key(settled));
+    let objects = plan.apply.iter().map(|planned| {
+        let id = planned.object.id();
+        let known = if planned.is_settled { &settled } else { &known };
+        let known = known.get(&id.key()).filter(|known| known.id == id).map(|known| (*known).clone());
+        Applied { is_adopted: planned.is_adopted, ..known.unwrap_or_else(|| Applied::new(id, None)) }
+    });
+    objects.collect()
+}
+
+/// The first of each.
+pub(super) fn by_key(objects: &[Applied]) -> HashMap<ObjectKey, &Applied> {
+    objects.iter().rev().map(|applied| (applied.id.key(), applied)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::GroupVersionKind;
+    use kube::discovery::ApiResource;
+    use serde_json::json;
+
+    use super::*;
+    use crate::discovery::Kind;
+    use crate::object::Object;
+    use crate::plan::{Judged, Planned};
+    use crate::steps;
+
+    fn planned(number: usize) -> Planned {
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number}"), "namespace": "here"}});
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
+        let kind = Kind { resource, namespaced: true, has_status: false, is_manageable: true };
+        let (is_settled, is_adopted) = (number % 2 == 0, number == 3);
+        Planned { is_settled, is_adopted, ..Planned::new(Object::new(object).unwrap(), kind, Judged::Wholly) }
+    }
+
+    fn applied(number: usize, uid: &str) -> Applied {
+        Applied::new(planned(number).object.id(), Some(uid.to_owned()))
+    }
+
+    #[test]
+    fn what_is_known_of_objects_is_recorded_before_they_are_applied() {
+        let plan = Plan { apply: (0..4).map(planned).collect(), ..Plan::default() };
+        let (known, settled) = ([applied(0, "old"), applied(1, "old")], [applied(0, "new"), applied(1, "new")]);
+        let objects = about_to_be_applied(&plan, &known, &settled);
+        let seen: Vec<_> = objects.iter().map(|it| (it.uid.as_deref(), it.is_adopted)).collect();
+        assert_eq!(seen, [(Some("new"), false), (Some("old"), false), (None, false), (None, true)]);
+    }
+
+    #[test]
+    fn the_steps_of_recording_grow_with_the_objects() {
+        steps::assert_linear("fill_in", |number| {
+            let mut objects: Vec<_> = (0..number).map(|it| applied(it, "old")).collect();
+            let answered: Vec<_> = (0..number).rev().map(|it| applied(it, "new")).collect();
+            let steps = steps::of(|| fill_in(&mut objects, &answered));
+            assert!(objects.iter().all(|it| it.uid.as_deref() == Some("new")));
+            steps
+        });
+        steps::assert_linear("about_to_be_applied", |number| {
+            let plan = Plan { apply: (0..number).map(planned).collect(), ..Plan::default() };
+            let known: Vec<_> = (0..number).rev().map(|it| Applied { is_adopted: true, ..applied(it, "u") }).collect();
+            steps::of(|| about_to_be_applied(&plan, &known, &known))
+        });
     }
 }

@@ -1,7 +1,9 @@
 //! The record of what is deployed went: somebody uninstalled the release, or lost the record.
 //!
 //! If none of its objects is left, it was uninstalled, and is installed again, since the custom resource still wants it. If they
-//! are there, a record is made anew from them, without a render: random values stay. Where that cannot be done, nothing is.
+//! are there, the chart is rendered over them, and values that it generates are kept. Where that cannot be done, nothing is.
+
+use std::collections::HashSet;
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::jiff::Timestamp;
@@ -13,60 +15,77 @@ use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::children::ends_by_itself;
 use crate::discovery::Kinds;
-use crate::drift::{extract, fields};
-use crate::manifest::order::install_rank;
-use crate::object::{Object, ObjectId};
-use crate::plan::{is_kept, unmarked};
-use crate::release::{Applied, History, Hold, Own, Release, Status, Stored};
+use crate::error::Category;
+use crate::identity::moved;
+use crate::object::ObjectId;
+use crate::plan::{RELEASE_NAMESPACE, is_kept};
+use crate::release::{Applied, History, Own, Proof, Release, Status, Stored, Text};
 use crate::uninstall::Leaving;
+
+/// A custom resource can name any number of namespaces.
+const NAMESPACES_SEARCHED: usize = 16;
 
 /// What became of a release whose record went.
 pub(super) enum Recovered {
-    /// It is recorded again.
-    Rebuilt(Box<Release>),
-    /// Nothing is left of it, or it may be made anew over what is left: then these are the objects, as a revision that did not
-    /// finish.
-    Gone(Option<Box<Release>>),
+    /// These objects are there, as a revision that did not finish.
+    Left(Box<Release>),
+    /// Nothing is left of it.
+    Gone,
 }
 
 impl Subject<'_> {
+    /// Finds out what is left of a release. Marks on objects are no evidence of who made them, since everybody in the namespace can write
+    /// them: the objects found here tell what may be removed, and never what to apply.
     pub(super) async fn recover(&self, wish: &Wish, history: &History) -> Result<Recovered, ReconcileError> {
-        let contents = self.contents();
         let kinds = self.context.kinds.kinds();
-        let found = self.leaving(&kinds, false).find(&contents).await?;
+        let found = self.leaving(&kinds, false).find(&self.contents()).await?;
         let live = self.whole(&found, &kinds).await?;
+        self.check_not_moved(&kinds).await?;
         if let Some(going) = live.iter().find(|(_, live)| live.metadata.deletion_timestamp.is_some()) {
             return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
         }
+        let noted = self.noted().await?;
         let kept = |live: &DynamicObject| is_kept(|key| live.annotations().get(key).map(String::as_str));
         if live.iter().all(|(_, live)| kept(live)) {
-            // Without a told revision this is a first install that a crash cut short.
-            if self.told_revision().is_some() {
+            // Without a noted revision this is a first install that a crash cut short.
+            if noted.is_some() || self.told_revision().is_some() {
                 self.tell_uninstalled().await;
             }
-            return Ok(Recovered::Gone(None));
+            return Ok(Recovered::Gone);
         }
-        let mut left = live;
-        left.sort_by(|(a, _), (b, _)| install_rank(&a.id.kind).cmp(&install_rank(&b.id.kind)));
-        match self.rebuilt(&left, wish, history) {
-            Ok(release) => {
-                let release = self.store.create(&release).await?;
-                let message = format!(
-                    "The record of revision {} went, so it was made anew from the {} objects that are there; hooks of its chart are not known until the next revision",
-                    release.revision,
-                    left.len()
-                );
-                self.warn("RecordRebuilt", &message).await;
-                Ok(Recovered::Rebuilt(Box::new(release)))
-            }
-            Err(_) if self.wishes.render_anew => {
-                let objects = left.into_iter().map(|(applied, _)| applied).collect();
-                let own = Own { objects, ..self.own(String::new()) };
-                let left = self.record_of_what_is_there(String::new(), own, wish, history);
-                Ok(Recovered::Gone(Some(Box::new(left.with_status(Status::Failed, "Its record went")))))
-            }
-            Err(why) => Err(ReconcileError::RecordLost { release: self.release.clone(), why }),
+        let revision = noted.as_ref().map(|entry| entry.revision).max(history.latest().map(|latest| latest.revision));
+        let outside = noted.into_iter().flat_map(|entry| entry.outside).map(|id| Applied::new(id, None));
+        let objects: Vec<Applied> = live.into_iter().map(|(applied, _)| applied).chain(outside).collect();
+        let message = format!(
+            "The operator has no record of the release {} that it can vouch for. It renders the chart again over the {} objects that exist, and keeps the values in them that the chart generates",
+            self.release,
+            objects.len()
+        );
+        self.warn("RecordRebuilt", &message).await;
+        let own = Own { objects, ..self.own(String::new()) };
+        let left = self.record_of_what_is_left(revision.unwrap_or(1), own, wish, history);
+        Ok(Recovered::Left(Box::new(left)))
+    }
+
+    /// The status of earlier versions does not say where the release of a cluster-scoped resource lives; its objects do. They only lead to a
+    /// refusal.
+    async fn check_not_moved(&self, kinds: &Kinds) -> Result<(), ReconcileError> {
+        if self.owner.namespace.is_some() {
+            return Ok(());
         }
+        let (contents, leaving) = (self.contents(), self.leaving(kinds, false));
+        for namespace in contents.namespaces.iter().filter(|it| **it != self.namespace).take(NAMESPACES_SEARCHED) {
+            for applied in leaving.find_in(namespace, &contents).await? {
+                let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
+                let live = self.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
+                let home = live.and_then(|live| live.annotations?.get(RELEASE_NAMESPACE).cloned());
+                if let Some(home) = home.filter(|home| *home != self.namespace) {
+                    let message = moved(&self.release, &home, &self.namespace);
+                    return Err(ReconcileError::Refused { category: Category::InvalidNamespace, message });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Those that are still there, with all that they hold.
@@ -81,54 +100,27 @@ impl Subject<'_> {
         Ok(whole)
     }
 
-    /// A record of what is there, as far as all of it is there.
-    fn rebuilt(&self, left: &[(Applied, DynamicObject)], wish: &Wish, history: &History) -> Result<Release, String> {
-        let digest = self.status().and_then(|status| status.pointer("/deployedRelease/digest")?.as_str());
-        let digest = digest.ok_or("the status does not tell what they were made from")?;
-        if let Some(missing) =
-            self.told_objects().find(|told| !left.iter().any(|(applied, _)| is_meant(told, &applied.id)))
-        {
-            return Err(format!("{missing} is gone too"));
-        }
-        let (mut manifest, mut objects) = (String::new(), vec![]);
-        for (applied, live) in left {
-            let object = applied_once(&applied.id, live)?;
-            let text = serde_yaml::to_string(object.value()).map_err(|error| format!("{}: {error}", applied.id))?;
-            manifest.push_str(&format!("---\n{text}"));
-            let mark = self.context.children.mark(&applied.id.key(), &live.metadata);
-            let wants_replicas = object.value().pointer("/spec/replicas").is_some();
-            objects.push(Applied { mark, wants_replicas, ..applied.clone() });
-        }
-        let own = Own { objects, hold: self.told_hold(), ..self.own(digest.to_owned()) };
-        Ok(self.record_of_what_is_there(manifest, own, wish, history))
-    }
-
-    fn record_of_what_is_there(&self, manifest: String, own: Own, wish: &Wish, history: &History) -> Release {
+    fn record_of_what_is_left(&self, revision: u32, own: Own, wish: &Wish, history: &History) -> Release {
         let now = Timestamp::now();
-        let own = Own { sourced: wish.values.sourced().to_vec(), ..own };
         Release {
             name: self.release.clone(),
             namespace: self.namespace.clone(),
-            revision: self.told_revision().unwrap_or(1).max(history.next_revision()),
-            status: Status::Deployed,
+            revision,
+            status: Status::Failed,
             chart: wish.chart.metadata.clone(),
-            defaults: wish.chart.defaults(),
-            config: wish.values.json().clone(),
-            manifest,
+            defaults: wish.chart.defaults().into(),
+            config: wish.values.json().into(),
+            manifest: Text::default(),
             hooks: vec![],
-            notes: String::new(),
-            description: "Recorded anew from the objects that were there".to_owned(),
+            notes: Text::default(),
+            description: "Its record was deleted".to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
             own: Some(own),
+            claimed: None,
+            proof: Proof::default(),
             stored: Stored::default(),
         }
-    }
-
-    /// The hold that the status tells of.
-    fn told_hold(&self) -> Option<Hold> {
-        let told = self.status()?.pointer("/deployedRelease/hold")?;
-        serde_json::from_value(told.clone()).ok()
     }
 
     /// The objects of the release as the status tells them, without those that end by themselves.
@@ -185,6 +177,7 @@ impl Subject<'_> {
 
     pub(super) fn leaving<'b>(&'b self, kinds: &'b Kinds, helm_took_over: bool) -> Leaving<'b> {
         Leaving {
+            proven: HashSet::new(),
             release: &self.release,
             namespace: &self.namespace,
             owner: &self.owner,
@@ -192,18 +185,7 @@ impl Subject<'_> {
             calls: &self.calls,
             helm_took_over,
             shipped: &[],
+            delete_adopted: self.wishes.delete_adopted,
         }
     }
-}
-
-fn is_meant(told: &ObjectId, id: &ObjectId) -> bool {
-    (&told.group, &told.kind, &told.namespace, &told.name) == (&id.group, &id.kind, &id.namespace, &id.name)
-}
-
-/// What we applied of an object, as the chart had it.
-fn applied_once(id: &ObjectId, live: &DynamicObject) -> Result<Object, String> {
-    let entry = fields::ours(&live.metadata).and_then(|entry| entry.fields_v1.as_ref());
-    let entry = entry.ok_or_else(|| format!("{id} does not tell which of its fields are ours"))?;
-    let value = serde_json::to_value(live).map_err(|error| format!("{id}: {error}"))?;
-    Object::new(unmarked(extract(&value, &entry.0))).map_err(|error| format!("{id}: {error}"))
 }

@@ -103,7 +103,7 @@ impl Subject<'_> {
 
     /// All that there is to say.
     fn composed<'r>(
-        &self,
+        &'r self,
         standing: Option<&'r Standing>,
         failure: Option<Failure>,
         objects: &'r [(ObjectId, Health)],
@@ -118,8 +118,8 @@ impl Subject<'_> {
                 revision: release.revision,
                 digest: release.own.as_ref().map_or("", |own| &own.digest),
                 is_upgrade: !is_install(release),
-                notes: &release.notes,
-                manifest: self.shown_manifest(&release.manifest),
+                notes: release.notes.read(),
+                manifest: self.shown_manifest(&release.manifest.read()),
             }),
             requested: self.answered(failure.as_ref()),
             failure,
@@ -136,6 +136,7 @@ impl Subject<'_> {
                     .filter(|applied| applied.is_adopted)
                     .map(|applied| applied.id.to_string())
                     .collect(),
+                namespace: standing.map(|_| self.namespace.as_str()),
                 scale: self.scale(all),
             }),
             contested: self.contested(own),
@@ -227,6 +228,12 @@ impl Subject<'_> {
     pub async fn write_at_hook(&self, message: &str) -> Result<(), ReconcileError> {
         let generation = self.cr.metadata.generation.unwrap_or_default();
         self.write(|old, now| status::at_hook(old, generation, message, now)).await
+    }
+
+    /// While a rollout waits for an object.
+    pub async fn write_at_object(&self, message: &str) -> Result<(), ReconcileError> {
+        let generation = self.cr.metadata.generation.unwrap_or_default();
+        self.write(|old, now| status::at_object(old, generation, message, now)).await
     }
 
     fn is_news(&self, report: &Report<'_>) -> bool {

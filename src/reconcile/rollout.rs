@@ -1,13 +1,14 @@
 //! A new revision, from its plan to its record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::holds::held_sentence;
 use super::hooking::{self, Halt};
 use super::journal::{self, Stage};
-use super::recording::{is_install, pending_status};
+use super::recording::{by_key, is_install, pending_status};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply::{self, Progress};
@@ -17,10 +18,10 @@ use crate::discovery::Kinds;
 use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
-use crate::plan::{self, Plan, Planned};
+use crate::plan::{self, Plan, Planned, Target};
 use crate::preflight::{Allowed, Preflight, Rejected, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
-use crate::release::{Applied, History, HookRecord, Own, Release, Status, Stored};
+use crate::release::{Applied, History, HookRecord, Own, Proof, Release, Status, Stored};
 use crate::watches::Prune;
 
 impl Subject<'_> {
@@ -34,15 +35,17 @@ impl Subject<'_> {
             revision: self.next_revision(history),
             status: if upgrade { Status::PendingUpgrade } else { Status::PendingInstall },
             chart: wish.chart.metadata.clone(),
-            defaults: wish.chart.defaults(),
-            config: wish.values.json().clone(),
-            manifest: rendered.manifest.clone(),
+            defaults: wish.chart.defaults().into(),
+            config: wish.values.json().into(),
+            manifest: rendered.manifest.as_str().into(),
             hooks: rendered.hooks.iter().map(hooks::recorded).collect(),
-            notes: rendered.notes.clone(),
+            notes: rendered.notes.as_str().into(),
             description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
             own: Some(Own { sourced: wish.values.sourced().to_vec(), ..self.own(wish.digest.clone()) }),
+            claimed: None,
+            proof: Proof::default(),
             stored: Stored::default(),
         }
     }
@@ -54,18 +57,20 @@ impl Subject<'_> {
         own: Own,
         history: &History,
     ) -> Result<(Release, Rendered), ReconcileError> {
-        let rendered = manifest::read_record(&old.manifest)?;
+        let rendered = manifest::read_record(&old.manifest.read())?;
         let is_rollback = own.hold.is_some();
         let shipped = old.own.as_ref().map(|own| own.shipped.clone()).unwrap_or_default();
         let own = Own { shipped, ..own };
         let draft = Release {
-            revision: history.next_revision(),
+            revision: self.next_revision(history),
             status: if is_rollback { Status::PendingRollback } else { Status::PendingUpgrade },
             description: if is_rollback { "Preparing rollback" } else { "Preparing upgrade" }.to_owned(),
             first_deployed: history.iter().next().map_or(old.first_deployed, |first| first.first_deployed),
             last_deployed: Timestamp::now(),
             hooks: old.hooks.iter().map(|hook| HookRecord { last_run: Default::default(), ..hook.clone() }).collect(),
             own: Some(own),
+            claimed: None,
+            proof: Proof::default(),
             stored: Stored::default(),
             ..old.clone()
         };
@@ -94,7 +99,9 @@ impl Subject<'_> {
             Err(halt) => Err(halt.into()),
         };
         match result {
-            Err(Attempt { error: error @ ReconcileError::AtHook(_), .. }) => Err(error),
+            Err(Attempt { error: error @ (ReconcileError::AtHook(_) | ReconcileError::AtObject { .. }), .. }) => {
+                Err(error)
+            }
             // A hook may still run: whoever cannot look at it now looks again.
             Err(Attempt { error: error @ ReconcileError::Hook(_), .. }) if !error.category().counts_as_failure() => {
                 Err(error)
@@ -119,32 +126,49 @@ impl Subject<'_> {
         let unseen = rendered.unseen.clone();
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let before = plan::before(history, &self.namespace, &kinds);
+        let before = plan::before(history, &self.namespace, &kinds)?;
         let (first, last) = hooking::events(&draft);
-        let target = self.target(draft.chart_name(), &draft.hooks);
+        let target = Target { made: self.proven(history).await?, ..self.target(draft.chart_name(), &draft.hooks) };
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
         self.check_reach(&plan, &draft.hooks, &kinds).await?;
         // A record has no crds/, but knows what was in it.
         plan.shipped.extend(draft.own.iter().flat_map(|own| own.shipped.clone()));
+        plan.changing = self.changing_kinds(draft.digest());
         plan.hooked = hooks::at(first, &draft.hooks).into_iter().map(|hook| draft.hooks[hook].name.clone()).collect();
         self.settle(&mut plan, history, &kinds);
-        let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
+        let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
         let mut allowed = self.allowed(is_lenient(&draft));
+        allowed.helm_marks = self.may_believe_helm(history);
         allowed.replace |= allowed.leave && self.wishes.replace_going_back;
         let preflight = self.stage(Stage::Preflight, preflight(&plan, &target, &known, allowed, &self.calls)).await?;
-        if let Some(id) = preflight.adopted.iter().find(|id| unseen.contains(&id.to_string())) {
-            return Err(Rejected::unseen(id).into());
+        let is_there = |planned: &Planned| {
+            let id = planned.object.id();
+            !preflight.new.contains(&id) && !preflight.adopted.contains(&id)
+        };
+        if !history.iter().any(Release::is_ours)
+            && !self.keeps_generated.load(Ordering::Relaxed)
+            && plan.apply.iter().any(is_there)
+        {
+            return Err(ReconcileError::Existing.into());
+        }
+        plan.note_adopted(&preflight.all_adopted(), &self.owner);
+        let mut adopted = plan.apply.iter().filter(|planned| planned.is_adopted).map(|planned| planned.object.id());
+        if let Some(id) = adopted.find(|id| unseen.contains(&id.to_string())) {
+            return Err(Rejected::unseen(&id).into());
         }
 
         // They are the chart's and the whole cluster's: no account of a namespace need be allowed to make them.
-        self.stage(Stage::Apply, apply::crds::install(&plan, &self.calls.own())).await?;
+        let installed = self.stage(Stage::Apply, apply::crds::install(&plan, &self.calls.own())).await;
+        installed.map_err(|error| self.weigh_apply(error, draft.digest()))?;
         let contents = self.contents_of(&plan);
         let mut wider = contents.clone().union(&self.contents());
         wider = wider.union(&Contents::of(before.iter().map(|applied| &applied.id), &self.owner));
         self.mark_parent(&wider).await?;
-        let pending = self.record_pending(draft, &plan, &before, history).await?;
+        let pending = self.record_pending(draft, &plan, history).await?;
+        let ids: Vec<ObjectId> = plan.ids().chain(before.iter().map(|applied| applied.id.clone())).collect();
+        self.note(&pending, ids.iter()).await?;
         let pending = self.run_hooks(first, pending).await?;
         let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
         if self.context.watch.watch_dependents {
@@ -198,14 +222,20 @@ impl Subject<'_> {
 
     /// Tells of recorded objects whether the watches see them with our marks, so that nobody need be asked.
     pub(super) fn recognised<'b>(&'b self, recorded: &'b [Applied]) -> impl Fn(&ObjectId, &str) -> bool + 'b {
-        |id, uid| {
-            let is_recorded = recorded.iter().any(|applied| applied.uid.as_deref() == Some(uid));
-            is_recorded && self.context.children.belongs_to(id, uid, &self.context.primary, self.cr)
+        let recorded: HashSet<&str> = recorded.iter().filter_map(|applied| applied.uid.as_deref()).collect();
+        move |id, uid| {
+            recorded.contains(uid) && self.context.children.belongs_to(id, uid, &self.context.primary, self.cr)
         }
     }
 
     pub(super) fn allowed(&self, leave: bool) -> Allowed {
-        Allowed { adopt: self.wishes.adopt, replace: self.wishes.replace && !leave, leave }
+        Allowed { helm_marks: false, adopt: self.wishes.adopt, replace: self.wishes.replace && !leave, leave }
+    }
+
+    /// Whether Helm's marks are enough, also outside of the namespace: helm wrote over a revision of ours, or the release is being adopted.
+    fn may_believe_helm(&self, history: &History) -> bool {
+        let is_adopted = self.context.watch.adopt.allows_releases();
+        history.foreign_since_deployed().any(|release| release.is_proven() || is_adopted)
     }
 
     pub(super) fn contents_of(&self, plan: &Plan) -> Contents {
@@ -233,16 +263,17 @@ impl Subject<'_> {
         // A manifest that cannot be read any more settles nothing.
         let target = self.target(latest.chart_name(), &latest.hooks);
         let Ok(Ok(old)) =
-            manifest::read_record(&latest.manifest).map(|old| plan::plan(old, &own.objects, &target, kinds))
+            manifest::read_record(&latest.manifest.read()).map(|old| plan::plan(old, &own.objects, &target, kinds))
         else {
             return;
         };
         let old: HashMap<ObjectKey, Object> =
             old.apply.into_iter().map(|planned| (planned.object.id().key(), planned.object)).collect();
+        let applied = by_key(&own.objects);
         for planned in &mut plan.apply {
-            let id = planned.object.id();
-            let applied = own.objects.iter().find(|applied| applied.id == id);
-            let is_the_same = old.get(&id.key()) == Some(&planned.object);
+            let (id, key) = (planned.object.id(), planned.object.id().key());
+            let applied = applied.get(&key).filter(|applied| applied.id == id);
+            let is_the_same = old.get(&key) == Some(&planned.object);
             planned.is_settled = is_the_same && applied.is_some_and(|applied| self.is_as_left(applied));
         }
     }
@@ -272,15 +303,15 @@ impl Subject<'_> {
             applied: progress.all().cloned().collect(),
         };
         if let Some(error) = progress.stopped_by.take() {
-            return Err(failed(error.into(), &progress));
+            return Err(failed(self.weigh_apply(error, pending.digest()), &progress));
         }
         let is_helms = history.foreign_since_deployed().next().is_some();
-        let mut pruned = match self.prune(plan, &progress, pending, is_helms).await {
+        let mut pruned = match self.prune(plan, &progress, pending, history, is_helms).await {
             Ok(pruned) => pruned,
             Err(error) => return Err(failed(error, &progress)),
         };
-        let is_planned = |id: &ObjectId| plan.ids().any(|planned| planned.key() == id.key());
-        pruned.kept.extend(history.kept().iter().filter(|id| !is_planned(id)).cloned());
+        let planned: HashSet<ObjectKey> = plan.ids().map(|id| id.key()).collect();
+        pruned.kept.extend(history.kept().iter().filter(|id| !planned.contains(&id.key())).cloned());
         pruned.kept.sort();
         pruned.kept.dedup();
         Ok((progress, pruned))
@@ -291,6 +322,7 @@ impl Subject<'_> {
         plan: &Plan,
         progress: &Progress,
         pending: &Release,
+        history: &History,
         helm_marks_suffice: bool,
     ) -> Result<Pruned, ReconcileError> {
         if plan.prune.is_empty() {
@@ -308,7 +340,9 @@ impl Subject<'_> {
             occasion,
             applied: progress.all().chain(settled).filter_map(|applied| applied.uid.clone()).collect(),
             helm_marks_suffice,
-            shipped: &plan.shipped,
+            proven: self.proven(history).await?,
+            shipped: plan.shipped.iter().map(ObjectId::key).collect(),
+            delete_adopted: self.wishes.delete_adopted,
         };
         let kinds = self.context.kinds.kinds_of(plan.prune.iter().map(|applied| &applied.id)).await?;
         let mut objects = plan.prune.clone();

@@ -2,7 +2,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,13 +23,14 @@ use crate::children::Children;
 use crate::claims::Claims;
 use crate::controller::Settings;
 use crate::controller::resources::Resources;
-use crate::course::{Refusal, Situation};
+use crate::course::{Noted, Refusal, Situation};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::drift;
 use crate::error::Category;
 use crate::identity::{self, FINALIZER, Identity};
 use crate::manifest::{self, Rendered};
+use crate::protected::ProtectedObjects;
 use crate::queue::{Turn, Urgency};
 use crate::reach::Trials;
 use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
@@ -42,6 +43,7 @@ use crate::sources::{self, Sources};
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::telemetry::metrics;
+use crate::trust::{Entry, Trust};
 use crate::values::Values;
 use crate::watches::Watch;
 use crate::wishes;
@@ -65,6 +67,8 @@ pub struct Context {
     pub primary: Kind,
     /// Where the releases of cluster-scoped resources live.
     pub default_namespace: String,
+    /// The operator's own objects.
+    pub protected: Arc<ProtectedObjects>,
     /// What the chart makes with its default values.
     pub trials: Trials,
     pub children: Arc<Children>,
@@ -74,6 +78,7 @@ pub struct Context {
     pub memory: Memory,
     pub resources: Arc<Resources>,
     pub settings: Arc<Settings>,
+    pub trust: Trust,
 }
 
 /// A custom resource and everything around it.
@@ -86,6 +91,10 @@ pub struct Subject<'a> {
     pub calls: Calls,
     pub store: Store,
     looked_after: AtomicBool,
+    /// Whether what is being deployed has the generated values of the objects that exist.
+    pub(super) keeps_generated: AtomicBool,
+    /// The newest revision that is noted in the ledger, 0 for none.
+    newest: AtomicU32,
     pub(super) discretion: Mutex<Discretion>,
     pub(super) journal: Journal,
 }
@@ -111,12 +120,25 @@ impl<'a> Subject<'a> {
         let identity = Identity::of(cr, &context.watch, &context.default_namespace);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
+        let store = store.signed_by(context.trust.signer.clone(), &identity.owner.uid);
         let calls = match &context.accounts {
             Some(accounts) => calls.acting_as(accounts.of(&identity.namespace)),
             None => calls,
         };
-        let (looked_after, discretion, journal) = Default::default();
-        Subject { cr, context, turn, identity, calls, store, looked_after, discretion, journal }
+        let (looked_after, keeps_generated, newest, discretion, journal) = Default::default();
+        Subject {
+            cr,
+            context,
+            turn,
+            identity,
+            calls,
+            store,
+            looked_after,
+            keeps_generated,
+            newest,
+            discretion,
+            journal,
+        }
     }
 
     /// Reads the spec and what it is put over. The chart is the one on disk right now.
@@ -136,8 +158,27 @@ impl<'a> Subject<'a> {
     }
 
     /// What decides the course of the release, beside its records.
-    pub fn situation<'b>(&self, wish: &'b Wish, owner: &'b OwnerMark) -> Situation<'b> {
-        self.identity.situation(self.cr, owner, &wish.digest, &wish.chart.name)
+    pub async fn situation<'b>(&self, wish: &'b Wish, owner: &'b OwnerMark) -> Result<Situation<'b>, ReconcileError> {
+        let noted = self.noted().await?.map_or(Noted::Nothing, |entry| Noted::Entry(Box::new(entry)));
+        let trust = (noted, self.context.trust.window.is_open());
+        Ok(self.identity.situation(self.cr, owner, &wish.digest, &wish.chart.name, trust))
+    }
+
+    /// What the ledger says of this release.
+    pub async fn noted(&self) -> Result<Option<Entry>, ReconcileError> {
+        let entry = self.context.trust.ledger.get(&self.owner_mark()).await?;
+        self.newest.store(entry.as_ref().map_or(0, |entry| entry.revision), Ordering::Relaxed);
+        Ok(entry)
+    }
+
+    /// The number of a revision that is made now. Numbers go on where records were deleted, so that no deleted record fits a new revision.
+    pub fn next_revision(&self, history: &History) -> u32 {
+        history.next_revision().max(self.newest.load(Ordering::Relaxed).saturating_add(1))
+    }
+
+    /// The revision that an upgrade makes now. None where it is an install: for Helm, every install is the first revision.
+    pub fn upgrade_to(&self, history: &History) -> Option<u32> {
+        history.stood_before(history.next_revision()).then(|| self.next_revision(history))
     }
 
     /// Stands for the annotations that others put on the custom resource.
@@ -186,7 +227,13 @@ impl<'a> Subject<'a> {
 
     /// What the watch knows of the release. None where only its records can tell.
     pub fn revisions(&self) -> Option<Revisions> {
-        self.context.records.revisions(&self.namespace, &self.release)
+        let records = &self.context.records;
+        let weight = records.weight(&self.namespace, &self.release);
+        // Where there is no room, the records are read, when there is.
+        if !self.store.has_room_for(weight) {
+            return None;
+        }
+        records.revisions(&self.namespace, &self.release)
     }
 
     /// Whether nothing was ever deployed for this custom resource.
@@ -226,7 +273,8 @@ impl<'a> Subject<'a> {
 
     /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
-        let history = self.store.history(&self.namespace, &self.release).await?;
+        let confirmed = self.noted().await?.map(|entry| (entry.revision, entry.content));
+        let history = self.store.confirmed_history(&self.namespace, &self.release, confirmed).await?;
         self.learn_records(history.iter());
         Ok(history)
     }
@@ -237,6 +285,8 @@ impl<'a> Subject<'a> {
         let category = match refusal {
             Refusal::NoSuchRevision { .. } => Category::NoSuchRevision,
             Refusal::Owned(_) | Refusal::OtherChart { .. } => Category::BelongsToAnother,
+            Refusal::NotAdopted => Category::AdoptionNotAllowed,
+            Refusal::Unproven { .. } | Refusal::UnprovenTarget { .. } => Category::RecordUnproven,
         };
         let message = refusal.sentence(&release, &self.context.chart.current().name);
         ReconcileError::Refused { category, message }

@@ -1,10 +1,10 @@
-//! Taking charge of a revision that is in the cluster already: what helm or operator-sdk installed, what a person rolled back to
-//! with helm, what belongs to an earlier life of the custom resource.
+//! Taking charge of a revision that is in the cluster already: what helm or operator-sdk installed, and what a person rolled back to
+//! with helm.
 //!
-//! Its objects are applied where they are, as the record says, with our marks. Nothing is made again, no new revision comes of
+//! The record's content is that of a signed revision, or what the chart renders right now. Its objects are applied where they are, with our marks. Nothing is made again, no new revision comes of
 //! it, and the record gets our part only when all of it is done; so a crash has it done once more, and that changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -13,62 +13,140 @@ use super::journal::{self, Stage};
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::apply;
-use crate::chart::{Chart, recorded};
+use crate::chart::Chart;
 use crate::children::ends_by_itself;
-use crate::course::Taking;
-use crate::manifest;
-use crate::plan::{self, Planned};
-use crate::preflight::preflight;
+use crate::discovery::Kinds;
+use crate::error::Category;
+use crate::hooks;
+use crate::manifest::{self, Rendered};
+use crate::object::{Object, ObjectKey};
+use crate::plan::{self, Planned, members};
+use crate::preflight::{Allowed, preflight};
 use crate::release::mask::sourced;
-use crate::release::{Applied, HeldBy, History, Hold, Own, Release};
-use crate::values::Values;
+use crate::release::{Applied, HeldBy, History, Hold, HookRecord, Own, Release};
 
 impl Subject<'_> {
-    /// Makes the latest revision ours.
-    pub(super) async fn take_charge(
-        &self,
-        taking: Taking,
-        wish: &Wish,
-        history: &History,
-    ) -> Result<Release, ReconcileError> {
+    /// Makes the latest revision ours, which helm wrote with the content of one of ours.
+    pub(super) async fn take_charge(&self, wish: &Wish, history: &History) -> Result<Release, ReconcileError> {
+        let Some(latest) = history.latest().filter(|latest| latest.is_proven()) else {
+            return Err(ReconcileError::Unsettled);
+        };
+        let taken = Taken { latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
+        let fresh = Own { sourced: self.sourced(wish, history, latest), ..self.own(String::new()) };
+        let taken = self.take_in_place(latest, taken.own(fresh)).await?;
+        let hold = taken.own.as_ref().and_then(|own| own.hold.as_ref());
+        let (revision, description) = (taken.revision, &taken.description);
+        match hold {
+            Some(hold) => {
+                self.tell("Held", &format!("Revision {revision} ({description}) is held: {}", held_sentence(hold)))
+                    .await;
+            }
+            None => self.tell("TookOver", &format!("Took over revision {revision}, whose record helm wrote")).await,
+        }
+        Ok(taken)
+    }
+
+    /// Makes a release ours that helm or operator-sdk installed, as far as it is what the chart renders. Where it is exactly that, nothing is
+    /// made anew; otherwise a new revision follows.
+    pub(super) async fn adopt(&self, wish: &Wish, history: &History) -> Result<Release, ReconcileError> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
-        journal::note_revision(latest.revision);
-        let mut own = self.own_of_taken(taking, wish, history, latest);
+        let upgrade_to = self.upgrade_to(history);
+        let rendered = self.render(wish, upgrade_to).await?;
         let kinds = self.context.kinds.kinds();
-        let members = plan::members(&latest.manifest, &self.namespace, &kinds);
+        let recorded = members(&latest.manifest.read(), &self.namespace, &kinds)?;
+        self.check_same_objects(latest, &recorded, &rendered, &wish.chart)?;
+        let known: HashSet<ObjectKey> = recorded.iter().map(|applied| applied.id.key()).collect();
+        let placed = |object: &Object| self.placed(object, &kinds);
+        let new = rendered.objects.iter().filter(|object| !known.contains(&placed(object)));
+        let new: HashSet<ObjectKey> = new.map(|object| object.id().key()).collect();
+        let rendered = self.keep_generated(wish, rendered, upgrade_to, &new).await?;
+        let text = |key: &str| latest.chart[key].as_str().unwrap_or_default();
+        let made = format!("chart {} {}", text("name"), text("version"));
+        let message = format!("Took over the release {} at revision {} ({made})", self.release, latest.revision);
+        if is_same_content(latest, &rendered, wish) {
+            let sourced = self.sourced(wish, history, latest);
+            let own = Own { sourced, request: None, ..self.own(wish.digest.clone()) };
+            let taken = self.take_in_place(latest, own).await?;
+            self.tell("Adopted", &message).await;
+            return Ok(taken);
+        }
+        self.tell("Adopted", &message).await;
+        let draft = self.draft(wish, &rendered, history);
+        self.roll_out(draft, rendered, history).await
+    }
+
+    /// Refuses a release with objects that the chart does not render: it is another one.
+    fn check_same_objects(
+        &self,
+        latest: &Release,
+        recorded: &[Applied],
+        rendered: &Rendered,
+        chart: &Chart,
+    ) -> Result<(), ReconcileError> {
+        let kinds = self.context.kinds.kinds();
+        let made: HashSet<ObjectKey> = rendered.objects.iter().map(|object| self.placed(object, &kinds)).collect();
+        let other = recorded.iter().find(|applied| !made.contains(&applied.id.key()));
+        let source = |chart: &Value| (chart["home"].clone(), chart["sources"].clone());
+        let is_other_source = source(&latest.chart) != source(&chart.metadata);
+        let what = match other {
+            Some(other) => format!("has {}, which the chart does not render with these values", other.id),
+            None if is_other_source => "comes from a chart with another `home` or other `sources`".to_owned(),
+            None => return Ok(()),
+        };
+        let message = format!(
+            "the release {} {what}, so it is not adopted; make the custom resource and the chart match the release, or uninstall it",
+            self.release
+        );
+        Err(ReconcileError::Refused { category: Category::AdoptionNotAllowed, message })
+    }
+
+    /// The key of a rendered object in its place.
+    fn placed(&self, object: &Object, kinds: &Kinds) -> ObjectKey {
+        let mut id = object.id();
+        id.namespace = match kinds.any_version(&id.group, &id.kind) {
+            Some(kind) if !kind.namespaced => None,
+            _ => id.namespace.or_else(|| Some(self.namespace.clone())),
+        };
+        id.key()
+    }
+
+    /// Applies the objects of a recorded revision where they are, and signs its record.
+    async fn take_in_place(&self, latest: &Release, mut own: Own) -> Result<Release, ReconcileError> {
+        journal::note_revision(latest.revision);
+        let members = members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         // Before anything is touched: what cannot be recorded is not taken.
         self.store.check_size(&Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() })?;
         own.objects = self.apply_in_place(latest).await?;
         let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
-        self.tell_of(taking, &taken).await;
+        self.note_again(&taken).await?;
         Ok(taken)
     }
 
-    fn own_of_taken(&self, taking: Taking, wish: &Wish, history: &History, latest: &Release) -> Own {
-        let taken = Taken { taking, latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
-        // Whoever wrote it, the values are where ours are, or were.
+    /// Where in the values those from elsewhere are. Whoever wrote the record, they are where ours are, or were.
+    fn sourced(&self, wish: &Wish, history: &History, latest: &Release) -> Vec<String> {
         let before = sourced(latest, history.iter()).into_iter().chain(wish.values.sourced()).cloned();
-        let sourced = before.collect::<BTreeSet<_>>().into_iter().collect();
-        let fresh = Own { sourced, ..self.own(String::new()) };
-        taken.own(fresh, is_same_input(latest, &wish.chart, &wish.values))
+        before.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not
     /// started again, and what cannot be changed is left as it is.
     async fn apply_in_place(&self, release: &Release) -> Result<Vec<Applied>, ReconcileError> {
-        let rendered = manifest::read_record(&release.manifest)?;
+        let rendered = manifest::read_record(&release.manifest.read())?;
         self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let target = self.target(release.chart_name(), &release.hooks);
         let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
         self.check_reach(&plan, &[], &kinds).await?;
-        let _claimed = self.context.claims.claim(plan.ids().map(|id| id.key()).collect()).await;
+        let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
         let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
         self.leave_to_others(&mut plan, &there).await?;
         let known = |_: &_, _: &str| false;
-        let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls);
+        // What helm did took our marks off the objects.
+        let allowed = Allowed { helm_marks: true, ..self.allowed(true) };
+        let preflight = preflight(&plan, &target, &known, allowed, &self.calls);
         let preflight = self.stage(Stage::Preflight, preflight).await?;
+        plan.note_adopted(&preflight.all_adopted(), &self.owner);
         self.mark_parent(&self.contents_of(&plan).union(&self.contents())).await?;
         plan.apply.retain(|planned| {
             let id = planned.object.id();
@@ -107,36 +185,10 @@ impl Subject<'_> {
         }});
         self.calls.merge(&planned.kind, &id, &patch).await.map_err(ReconcileError::Look)
     }
-
-    async fn tell_of(&self, taking: Taking, taken: &Release) {
-        let (revision, chart) = (taken.revision, &taken.chart);
-        let text = |key: &str| chart[key].as_str().unwrap_or_default();
-        let (reason, message) = match taking {
-            Taking::Adopted => {
-                let made = format!("chart {} {}", text("name"), text("version"));
-                ("Adopted", format!("Took over the release {} at revision {revision} ({made})", self.release))
-            }
-            Taking::ByHelm => match taken.own.as_ref().and_then(|own| own.hold.as_ref()) {
-                Some(hold) => {
-                    ("Held", format!("Revision {revision} ({}) is held: {}", taken.description, held_sentence(hold)))
-                }
-                // `helm test` writes a record anew, and nothing else happened.
-                None => {
-                    tracing::debug!("helm wrote the record of what the spec asks for");
-                    return;
-                }
-            },
-            Taking::NewLife => {
-                ("TookOver", format!("Took over revision {revision} from an earlier custom resource of this name"))
-            }
-        };
-        self.tell(reason, &message).await;
-    }
 }
 
 /// A revision that is taken over, and what decides what is recorded of it. Pure.
 pub struct Taken<'a> {
-    pub taking: Taking,
     pub latest: &'a Release,
     pub history: &'a History,
     /// The digest of what spec and chart say now.
@@ -147,35 +199,36 @@ pub struct Taken<'a> {
 
 impl Taken<'_> {
     /// Our part of its record. `fresh` is that of a new one.
-    pub fn own(&self, fresh: Own, is_same_input: bool) -> Own {
-        match (self.taking, &self.latest.own) {
-            (Taking::NewLife, Some(own)) => Own { owner: fresh.owner, ..own.clone() },
-            (Taking::Adopted, _) => {
-                let digest = if is_same_input { self.wanted.to_owned() } else { String::new() };
-                // What is asked for was asked of the release as it is.
-                Own { digest, request: None, ..fresh }
-            }
-            _ => {
-                let digest = self.latest.digest().unwrap_or_default().to_owned();
-                let overrides = match self.is_observed {
-                    true => Some(self.wanted),
-                    false => overridden(self.history),
-                };
-                let hold = overrides.filter(|overridden| *overridden != digest).map(|overridden| Hold {
-                    to: rolled_back_to(self.latest),
-                    digest: overridden.to_owned(),
-                    by: HeldBy::Helm,
-                    failed: None,
-                });
-                Own { digest, hold, kept: self.history.kept().to_vec(), ..fresh }
-            }
-        }
+    pub fn own(&self, fresh: Own) -> Own {
+        let digest = self.latest.digest().unwrap_or_default().to_owned();
+        let overrides = match self.is_observed {
+            true => Some(self.wanted),
+            false => overridden(self.history),
+        };
+        let hold = overrides.filter(|overridden| *overridden != digest).map(|overridden| Hold {
+            to: rolled_back_to(self.latest),
+            digest: overridden.to_owned(),
+            by: HeldBy::Helm,
+            failed: None,
+        });
+        Own { digest, hold, kept: self.history.kept().to_vec(), ..fresh }
     }
 }
 
-/// Whether another tool made a revision from just what the custom resource asks for. Then its render is the right one, and
-/// random values in it stay.
-pub fn is_same_input(release: &Release, chart: &Chart, values: &Values) -> bool {
-    let is_chart = |recorded: &Value| recorded::is_the_same(chart, recorded);
-    release.config == *values.json() && release.recorded_chart().is_some_and(is_chart)
+/// Whether a record holds just what was rendered.
+fn is_same_content(recorded: &Release, rendered: &Rendered, wish: &Wish) -> bool {
+    let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
+    let plain = |hook: &HookRecord| HookRecord { last_run: Default::default(), ..hook.clone() };
+    let objects = manifest::read_record(&recorded.manifest.read()).map(|recorded| recorded.objects);
+    recorded.config == *wish.values.json()
+        && recorded.chart["version"] == wish.chart.metadata["version"]
+        && recorded.hooks.iter().map(plain).collect::<Vec<_>>() == hooks
+        && objects.is_ok_and(|objects| is_permutation(&objects, &rendered.objects))
+}
+
+fn is_permutation(one: &[Object], other: &[Object]) -> bool {
+    let keyed = |objects: &[Object]| -> HashMap<ObjectKey, Value> {
+        objects.iter().map(|object| (object.id().key(), object.value().clone())).collect()
+    };
+    one.len() == other.len() && keyed(one) == keyed(other)
 }

@@ -1,5 +1,6 @@
 //! The way out of a custom resource that is being deleted.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use kube::ResourceExt;
@@ -11,7 +12,7 @@ use super::{Next, ReconcileError, Subject};
 use crate::error::Category;
 use crate::hooks::Event;
 use crate::identity::{FINALIZER, OLDER_FINALIZER};
-use crate::plan::members;
+use crate::object::{ObjectId, ObjectKey};
 use crate::prune::Pruned;
 use crate::release::{Applied, HeldBy, History, Own, Release, Status};
 use crate::status::{Failure, Report, Stage};
@@ -30,7 +31,11 @@ impl Subject<'_> {
         if is_done || !self.cr.finalizers().iter().any(ours) {
             return Ok(Next::Rest);
         }
-        let parted = if is_parted { Ok(vec![]) } else { self.part_from_release().await };
+        let parted = match self.check_namespace() {
+            Ok(()) if is_parted => Ok(vec![]),
+            Ok(()) => self.part_from_release().await,
+            Err(error) => Err(error),
+        };
         match parted {
             Ok(waiting) if waiting.is_empty() => {
                 self.let_go().await?;
@@ -70,18 +75,19 @@ impl Subject<'_> {
     /// Leaves objects and records to helm: nothing of ours stays on them, so the garbage collector does not come for them.
     async fn set_free(&self) -> Result<Vec<String>, ReconcileError> {
         let history = self.readable_history().await?;
-        if self.somebody_else(&history).is_some() {
+        if self.somebody_else(&history).await?.is_some() {
             return self.leave_to_others_for_good(&history).await;
         }
         let recorded = history.objects_since_deployed();
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
-        let leaving = self.leaving(&kinds, true);
+        let leaving = Leaving { proven: self.proven(&history).await?, ..self.leaving(&kinds, true) };
         let objects = self.all_objects(&history, &leaving).await?;
         leaving.set_free(&objects).await?;
         self.let_go_of_jobs(&history).await?;
         for release in history.iter() {
             self.store.set_free(release).await?;
         }
+        self.context.trust.ledger.remove(&self.owner_mark()).await?;
         let message = format!("The {} objects of release {} stay and are left to helm", objects.len(), self.release);
         self.tell("Orphaned", &message).await;
         Ok(vec![])
@@ -92,8 +98,8 @@ impl Subject<'_> {
     async fn leave_to_others_for_good(&self, history: &History) -> Result<Vec<String>, ReconcileError> {
         let Some(latest) = history.latest() else { return Ok(vec![]) };
         let kinds = self.context.kinds.kinds();
-        let objects = members(&latest.manifest, &self.namespace, &kinds);
-        self.leaving(&kinds, true).disown(&objects).await?;
+        let leaving = self.leaving(&kinds, true);
+        leaving.disown(&leaving.members(&latest.manifest.read()).await?).await?;
         for release in history.iter().filter(|release| release.is_owned_by(&self.owner.uid)) {
             self.store.disown(release).await?;
         }
@@ -103,14 +109,14 @@ impl Subject<'_> {
     /// Everything that may be the release's: as recorded, as helm recorded it, and as marked.
     async fn all_objects(&self, history: &History, leaving: &Leaving<'_>) -> Result<Vec<Applied>, ReconcileError> {
         let mut objects = history.objects_since_deployed();
-        let mut add = |more: Vec<Applied>| {
-            let is_new = |found: &Applied| !objects.iter().any(|known| known.id.key() == found.id.key());
-            let new: Vec<_> = more.into_iter().filter(is_new).collect();
-            objects.extend(new);
-        };
+        let mut known: HashSet<ObjectKey> = objects.iter().map(|applied| applied.id.key()).collect();
+        let mut add =
+            |more: Vec<Applied>| objects.extend(more.into_iter().filter(|found| known.insert(found.id.key())));
         if let Some(latest) = history.latest().filter(|latest| latest.own.is_none()) {
-            add(members(&latest.manifest, &self.namespace, leaving.kinds));
+            add(leaving.members(&latest.manifest.read()).await?);
         }
+        let noted = self.noted().await?.into_iter().flat_map(|entry| entry.outside);
+        add(noted.map(|id| Applied::new(id, None)).collect());
         let is_told = |release: &Release| release.own.is_some();
         let goes = history.latest().filter(|latest| latest.status == Status::Uninstalling);
         if !history.deployed().is_some_and(is_told) && !goes.is_some_and(is_told) {
@@ -123,7 +129,7 @@ impl Subject<'_> {
     /// What is still to be waited for.
     async fn remove_release(&self) -> Result<Vec<String>, ReconcileError> {
         let history = self.readable_history().await?;
-        if let Some(who) = self.somebody_else(&history) {
+        if let Some(who) = self.somebody_else(&history).await? {
             self.warn("NotUninstalled", &format!("The release {} {who}, so its objects stay", self.release)).await;
             return self.leave_to_others_for_good(&history).await;
         }
@@ -132,7 +138,8 @@ impl Subject<'_> {
         let kinds = self.context.kinds.kinds_of(recorded.iter().map(|applied| &applied.id)).await?;
         let latest = history.latest();
         let shipped = latest.and_then(|latest| latest.own.as_ref()).map_or(&[][..], |own| &own.shipped);
-        let leaving = Leaving { shipped, ..self.leaving(&kinds, latest.is_some_and(is_helms)) };
+        let proven = self.proven(&history).await?;
+        let leaving = Leaving { shipped, proven, ..self.leaving(&kinds, latest.is_some_and(is_helms)) };
         let objects = match self.all_objects(&history, &leaving).await {
             Err(error) if self.may_leave_behind(&error).await? => recorded,
             objects => objects?,
@@ -142,7 +149,8 @@ impl Subject<'_> {
             removed => removed?,
         };
         if self.wishes.uninstall_wait {
-            let going: Vec<_> = objects.into_iter().filter(|applied| pruned.deleted.contains(&applied.id)).collect();
+            let deleted: HashSet<&ObjectId> = pruned.deleted.iter().collect();
+            let going: Vec<_> = objects.into_iter().filter(|applied| deleted.contains(&applied.id)).collect();
             let remaining = leaving.remaining(&going).await?;
             if !remaining.is_empty() {
                 return Ok(remaining.iter().map(ToString::to_string).collect());
@@ -150,10 +158,13 @@ impl Subject<'_> {
         }
         let history = self.run_delete_hooks(Event::PostDelete, history).await?;
         self.let_go_of_jobs(&history).await?;
-        for release in history.iter() {
+        let owner = self.owner_mark();
+        let is_ours = |release: &&Release| release.is_proven() || release.claims_to_belong_to(&owner) == Some(true);
+        for release in history.iter().filter(is_ours) {
             self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
         self.store.delete_all(&self.namespace, &self.release).await?;
+        self.context.trust.ledger.remove(&owner).await?;
         tracing::info!(reason = "Uninstalled", totalMs = self.journal.total_ms(), "Uninstalled");
         if let Some(description) = &self.wishes.descriptions.uninstall {
             self.tell("Uninstalled", description).await;
@@ -203,17 +214,23 @@ impl Subject<'_> {
     }
 
     /// Whose the release of this name is, if it is not this custom resource's.
-    fn somebody_else(&self, history: &History) -> Option<String> {
-        match history.belongs_to(&self.owner_mark()) {
-            Some(true) => None,
-            Some(false) => {
-                let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
-                let who = owner.map(|owner| format!("the {} {}", owner.kind, owner.name));
-                Some(format!("belongs to {}", who.as_deref().unwrap_or("another custom resource")))
-            }
-            None if history.is_empty() => None,
-            None => Some("was made by another tool".to_owned()),
+    async fn somebody_else(&self, history: &History) -> Result<Option<String>, ReconcileError> {
+        let owner = self.owner_mark();
+        if history.is_empty() || history.belongs_to(&owner) == Some(true) || self.noted().await?.is_some() {
+            return Ok(None);
         }
+        let claims = history.iter().rev().find_map(|release| release.claims_to_belong_to(&owner));
+        let signed = history.iter().rev().find_map(|release| release.own.as_ref());
+        let claimed = history.iter().rev().find_map(|release| release.claimed.as_deref());
+        Ok(match (signed.or(claimed), claims) {
+            (Some(own), _) if !own.owner.is_same_resource(&owner) => {
+                Some(format!("belongs to the {} {}", own.owner.kind, own.owner.name))
+            }
+            // What it says of itself is enough to remove what carries this custom resource's own marks.
+            (_, Some(true)) => None,
+            (_, Some(false)) => Some("belongs to another custom resource".to_owned()),
+            (_, None) => Some("was made by another tool".to_owned()),
+        })
     }
 
     async fn report_leaving(&self, category: Category, message: String) -> Result<(), ReconcileError> {
@@ -267,5 +284,6 @@ fn capitalised(text: &str) -> String {
 /// Whether helm wrote a record last: it takes our marks off the objects, also where the record has our part by now.
 fn is_helms(latest: &Release) -> bool {
     let is_held_for_helm = |own: &Own| own.hold.as_ref().is_some_and(|hold| hold.by == HeldBy::Helm);
-    latest.own.as_ref().is_none_or(|own| latest.status == Status::Uninstalling && is_held_for_helm(own))
+    latest.is_proven()
+        && latest.own.as_ref().is_none_or(|own| latest.status == Status::Uninstalling && is_held_for_helm(own))
 }

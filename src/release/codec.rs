@@ -2,9 +2,9 @@
 //!
 //! Pure. `data.release` is base64 of gzip of JSON, inside the Secret's own base64; `data.chartwright` is [`Own`].
 //!
-//! Decoding takes what any Helm wrote, with whole charts inside. It keeps the JSON as it was found, so that encoding
+//! Decoding takes what any Helm wrote, with whole charts inside. It keeps the packed JSON as it was found, so that encoding
 //! changes only what differs from it. It refuses what it cannot read, by name: an unreadable record is never "no release".
-//! It unpacks only so much. Encoding refuses what a Secret cannot hold.
+//! It refuses what exceeds a limit of [`budget`]. Encoding refuses what a Secret cannot hold or decoding would refuse.
 
 mod json;
 #[cfg(test)]
@@ -12,6 +12,7 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,9 +22,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::gzip::{self, GzipError};
+use super::budget::{self, Exceeded, Limits, OBJECTS, OWN, QUICK, RECORD, ReadError};
+use super::gzip;
 use super::own::{Own, OwnError, PACKED_FROM};
-use super::{Applied, Release};
+use super::proof::{Hash, Proof, SIGNATURE_KEY, SIGNATURE_LABELS};
+use super::{Applied, LAST_REVISION, Release};
+use crate::chart::recorded::Recorded;
 use crate::error::Category;
 
 pub(super) use json::nullable;
@@ -39,16 +43,20 @@ pub const SECRET_LIMIT: usize = 1024 * 1024;
 const OBJECT_RESERVE: usize = 256;
 const PACKED_RESERVE: usize = 64;
 const HOOK_RESERVE: usize = 256;
+/// What the signature of a record takes.
+const SIGNATURE_RESERVE: usize = 512;
 
 const SECRET_TYPE: &str = "helm.sh/release.v1";
-const HELM_KEY: &str = "release";
-const OWN_KEY: &str = "chartwright";
+pub(super) const HELM_KEY: &str = "release";
+pub(super) const OWN_KEY: &str = "chartwright";
 
 /// What a Secret held when it was read. Opaque: only the codec writes and reads it.
 #[derive(Clone, Default, PartialEq)]
 pub struct Stored {
-    helm: Option<Value>,
-    own: Option<Vec<u8>>,
+    /// Helm's JSON, packed or not.
+    helm: Option<Arc<[u8]>>,
+    own: Option<Arc<[u8]>>,
+    has_templates: bool,
     resource_version: Option<String>,
     digest_label: Option<String>,
     owner_label: Option<String>,
@@ -56,6 +64,8 @@ pub struct Stored {
     written_at: Option<Timestamp>,
     /// The UIDs of the Secret's owners: operator-sdk gives it one.
     owners: Vec<String>,
+    /// The hash of the content, once somebody worked it out.
+    pub(super) content: Option<Hash>,
 }
 
 impl Stored {
@@ -76,14 +86,24 @@ impl Stored {
         self.written_at
     }
 
-    pub(super) fn chart(&self) -> Option<&Value> {
-        self.helm.as_ref()?.get("chart")
+    /// The part `chart`, with its templates and files.
+    pub(super) fn chart(&self) -> Option<Recorded> {
+        #[derive(serde::Deserialize)]
+        struct Charted {
+            chart: Recorded,
+        }
+        let charted: Charted = budget::read(self.helm.as_deref()?, &RECORD).ok()?;
+        Some(charted.chart)
     }
 
     /// Whether the chart's templates are not in it.
     pub(super) fn is_thin(&self) -> bool {
-        let templates = self.chart().and_then(|chart| chart.get("templates"));
-        templates.and_then(Value::as_array).is_none_or(Vec::is_empty)
+        !self.has_templates
+    }
+
+    /// How much memory it takes.
+    pub(super) fn held_len(&self) -> usize {
+        [&self.helm, &self.own].into_iter().flatten().map(|bytes| bytes.len()).sum()
     }
 }
 
@@ -104,9 +124,17 @@ pub enum RecordError {
     #[error("the release record in Secret {secret} cannot be read: {error}")]
     Own { secret: String, error: OwnError },
     #[error(
+        "the release record in Secret {secret} exceeds a limit of this operator: {exceeded}; restore it from a backup, or delete it if the release is not needed"
+    )]
+    Exceeded { secret: String, exceeded: Exceeded },
+    #[error(
         "the release record {secret} would be {size} bytes and a Secret holds {SECRET_LIMIT}; let the chart render less, or split it"
     )]
     RecordTooLarge { secret: String, size: usize },
+    #[error(
+        "the release record {secret} would exceed a limit of this operator: {exceeded}; let the chart render less, or split it"
+    )]
+    WouldExceed { secret: String, exceeded: Exceeded },
 }
 
 /// Why a Secret is not a release record.
@@ -116,12 +144,14 @@ pub enum Unreadable {
     NoData,
     #[error("its data is not base64 ({0})")]
     Base64(base64::DecodeError),
-    #[error(transparent)]
-    Gzip(GzipError),
+    #[error("its data cannot be unpacked ({0})")]
+    Gzip(std::io::Error),
     #[error("its data is not Helm's JSON ({0})")]
     Json(serde_json::Error),
     #[error("it says that it is revision {revision} of {name:?}, which belongs under another name")]
     Misplaced { name: String, revision: u32 },
+    #[error("its revision is {0}, and no release has more than {LAST_REVISION}")]
+    Revision(u32),
     #[error("it says that hook {hook} was begun, and has {hooks} hooks, counted from 0")]
     Mark { hook: usize, hooks: usize },
 }
@@ -129,10 +159,21 @@ pub enum Unreadable {
 impl RecordError {
     pub fn category(&self) -> Category {
         match self {
-            RecordError::Unreadable { .. } | RecordError::Own { .. } => Category::RecordUnusable,
+            RecordError::Unreadable { .. } | RecordError::Own { .. } | RecordError::Exceeded { .. } => {
+                Category::RecordUnusable
+            }
             // Only another render can help.
-            RecordError::RecordTooLarge { .. } => Category::InvalidManifest,
+            RecordError::RecordTooLarge { .. } | RecordError::WouldExceed { .. } => Category::InvalidManifest,
         }
+    }
+
+    fn of_reading(secret: &str, error: ReadError) -> Self {
+        let reason = match error {
+            ReadError::Exceeded(exceeded) => return RecordError::Exceeded { secret: secret.to_owned(), exceeded },
+            ReadError::Broken(error) => Unreadable::Gzip(error),
+            ReadError::Json(error) => Unreadable::Json(error),
+        };
+        RecordError::Unreadable { secret: secret.to_owned(), reason }
     }
 }
 
@@ -195,9 +236,11 @@ pub fn patch(release: &Release, now: Timestamp) -> Result<Value, RecordError> {
 
 /// The merge patch that leaves a record to helm: nothing of ours stays in it.
 pub fn freeing(release: &Release) -> Value {
-    let labels = json!({DIGEST_LABEL: null, OWNER_LABEL: null});
+    let [first, second] = SIGNATURE_LABELS;
+    let labels = json!({DIGEST_LABEL: null, OWNER_LABEL: null, first: null, second: null});
     let version = &release.stored.resource_version;
-    json!({"metadata": {"labels": labels, "resourceVersion": version, "ownerReferences": null}, "data": {OWN_KEY: null}})
+    let data = json!({OWN_KEY: null, SIGNATURE_KEY: null});
+    json!({"metadata": {"labels": labels, "resourceVersion": version, "ownerReferences": null}, "data": data})
 }
 
 /// The merge patch that takes the owners off a record's Secret.
@@ -205,35 +248,53 @@ pub fn disowning(release: &Release) -> Value {
     json!({"metadata": {"resourceVersion": release.stored.resource_version, "ownerReferences": null}})
 }
 
-/// The record after it was written, so that it can be written again.
+/// The record after it was written, so that it can be written again. The Secret is the API server's answer.
 pub(super) fn written(release: &Release, secret: &Secret) -> Release {
-    let stored = Stored {
-        resource_version: secret.metadata.resource_version.clone(),
-        written_at: written_at(secret),
-        owners: owners(secret),
-        ..contents(release)
-    };
-    Release { stored, ..release.clone() }
+    let helm = data(secret, HELM_KEY).and_then(|packed| unwrapped(packed).ok());
+    let stored = Stored { has_templates: release.stored.has_templates, ..stored(secret, helm) };
+    let proof = if release.own.is_some() { Proof::Record } else { release.proof.clone() };
+    Release { stored, proof, claimed: None, ..release.clone() }
 }
 
-/// Reads a Secret.
+/// Reads a Secret. Nothing vouches for what it says until somebody looks at its signature.
 ///
 /// # Errors
-/// It is no release record, or not the one that its name says.
+/// It is no release record, not the one that its name says, or exceeds a limit.
 pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
+    decode_within(secret, &RECORD, &OWN)
+}
+
+/// The same where little has to be unpacked, and None where it is more.
+pub(super) fn decode_quickly(secret: &Secret) -> Option<Result<Release, RecordError>> {
+    match decode_within(secret, &QUICK, &QUICK) {
+        Err(RecordError::Exceeded { .. }) => None,
+        result => Some(result),
+    }
+}
+
+fn decode_within(
+    secret: &Secret,
+    limits: &'static Limits,
+    own_limits: &'static Limits,
+) -> Result<Release, RecordError> {
     let name = secret.metadata.name.clone().unwrap_or_default();
     let place = match &secret.metadata.namespace {
         Some(namespace) => format!("{namespace}/{name}"),
         None => name.clone(),
     };
     let unreadable = |reason| RecordError::Unreadable { secret: place.clone(), reason };
-    let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-    let packed = data(HELM_KEY).ok_or_else(|| unreadable(Unreadable::NoData))?;
-    let helm = unpack(packed).map_err(unreadable)?;
-    let own_bytes = data(OWN_KEY);
-    let own = own_bytes.map(Own::from_bytes).transpose();
-    let own = own.map_err(|error| RecordError::Own { secret: place.clone(), error })?;
-    let mut release = json::read(&helm).map_err(|error| unreadable(Unreadable::Json(error)))?;
+    let packed = data(secret, HELM_KEY).ok_or_else(|| unreadable(Unreadable::NoData))?;
+    let helm = unwrapped(packed).map_err(|error| unreadable(Unreadable::Base64(error)))?;
+    let own = data(secret, OWN_KEY).map(|bytes| Own::within(bytes, own_limits)).transpose();
+    let own = own.map_err(|error| match error {
+        OwnError::Exceeded(exceeded) => RecordError::Exceeded { secret: place.clone(), exceeded },
+        error => RecordError::Own { secret: place.clone(), error },
+    })?;
+    let json::Read { mut release, has_templates } =
+        json::read(&helm, limits).map_err(|error| RecordError::of_reading(&place, error))?;
+    if release.revision > LAST_REVISION {
+        return Err(unreadable(Unreadable::Revision(release.revision)));
+    }
     if release.secret_name() != name {
         return Err(unreadable(Unreadable::Misplaced { name: release.name, revision: release.revision }));
     }
@@ -246,65 +307,65 @@ pub fn decode(secret: &Secret) -> Result<Release, RecordError> {
         return Err(unreadable(Unreadable::Mark { hook: mark.hook, hooks: release.hooks.len() }));
     }
     release.own = own;
-    release.stored = Stored {
-        helm: Some(helm),
-        own: own_bytes.map(<[u8]>::to_vec),
+    release.stored = Stored { has_templates, ..stored(secret, Some(helm)) };
+    Ok(release)
+}
+
+fn data<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    secret.data.as_ref()?.get(key).map(|bytes| bytes.0.as_slice())
+}
+
+fn stored(secret: &Secret, helm: Option<Vec<u8>>) -> Stored {
+    Stored {
+        helm: helm.map(Arc::from),
+        own: data(secret, OWN_KEY).map(Arc::from),
+        has_templates: false,
         resource_version: secret.metadata.resource_version.clone(),
         digest_label: label(secret, DIGEST_LABEL),
         owner_label: label(secret, OWNER_LABEL),
         written_at: written_at(secret),
         owners: owners(secret),
-    };
-    Ok(release)
+        content: None,
+    }
 }
 
-/// What the data keys are to hold.
-fn contents(release: &Release) -> Stored {
-    let helm = json::write(release, release.stored.helm.as_ref());
-    let own = release.own.as_ref().map(|own| match &release.stored.own {
-        // Nothing of ours changed, so fields of a later version stay.
-        Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => bytes.clone(),
-        _ => own.to_bytes(),
-    });
-    let own_labels = release.own.as_ref().map(|own| (own.digest.clone(), own.owner.id()));
-    let (digest_label, owner_label) = match own_labels {
-        Some((digest, owner)) => (Some(digest), Some(owner)),
-        None => (release.stored.digest_label.clone(), release.stored.owner_label.clone()),
-    };
-    Stored { helm: Some(helm), own, digest_label, owner_label, ..Stored::default() }
-}
-
-/// The data keys, if a Secret holds them and `reserve` bytes more. What helm does without is left out where there is no room.
+/// The data keys, if a Secret holds them and `reserve` bytes more, and if they can be read again. What helm does without is
+/// left out where there is no room.
 fn pack(release: &Release, reserve: usize) -> Result<BTreeMap<&'static str, Vec<u8>>, RecordError> {
-    let contents = contents(release);
-    let mut helm = contents.helm.unwrap_or_default();
-    let pack = |helm: &Value| {
-        let packed = STANDARD.encode(gzip::pack(helm.to_string().as_bytes())).into_bytes();
+    let reserve = reserve + SIGNATURE_RESERVE;
+    let secret = || format!("{}/{}", release.namespace, release.secret_name());
+    let stored = &release.stored;
+    let helm = json::write(release, stored.helm.as_deref());
+    let mut helm = helm.map_err(|error| RecordError::of_reading(&secret(), error))?;
+    let own = release.own.as_ref().map(|own| own_bytes(own, stored)).transpose();
+    let own = own.map_err(|exceeded| RecordError::WouldExceed { secret: secret(), exceeded })?;
+    let pack = |helm: &json::Document| {
+        let bytes = helm.to_bytes();
+        budget::check(&bytes, &RECORD)?;
+        let packed = STANDARD.encode(gzip::pack(&bytes)).into_bytes();
         let mut data = BTreeMap::from([(HELM_KEY, packed)]);
-        data.extend(contents.own.clone().map(|own| (OWN_KEY, own)));
+        data.extend(own.clone().map(|own| (OWN_KEY, own)));
         let size = data.values().map(Vec::len).sum::<usize>() + reserve;
-        (data, size)
+        Ok((data, size))
     };
-    let (mut data, mut size) = pack(&helm);
+    let would_exceed = |exceeded| RecordError::WouldExceed { secret: secret(), exceeded };
+    let (mut data, mut size) = pack(&helm).map_err(would_exceed)?;
     if size > SECRET_LIMIT {
-        thin_out(&mut helm);
-        (data, size) = pack(&helm);
+        helm.thin_out();
+        (data, size) = pack(&helm).map_err(would_exceed)?;
     }
     match size > SECRET_LIMIT {
-        true => Err(RecordError::RecordTooLarge {
-            secret: format!("{}/{}", release.namespace, release.secret_name()),
-            size,
-        }),
+        true => Err(RecordError::RecordTooLarge { secret: secret(), size }),
         false => Ok(data),
     }
 }
 
-/// Takes out what helm needs neither to list, show and roll back nor to uninstall.
-fn thin_out(helm: &mut Value) {
-    if let Some(chart) = helm.get_mut("chart").and_then(Value::as_object_mut) {
-        chart.extend(
-            [("templates", json!([])), ("files", json!([])), ("values", json!({}))].map(|(k, v)| (k.to_owned(), v)),
-        );
+fn own_bytes(own: &Own, stored: &Stored) -> Result<Vec<u8>, Exceeded> {
+    match &stored.own {
+        // Nothing of ours changed, so fields of a later version stay.
+        Some(bytes) if Own::from_bytes(bytes).is_ok_and(|stored| stored == *own) => Ok(bytes.to_vec()),
+        _ if own.objects.len() > OBJECTS => Err(Exceeded::Objects),
+        _ => budget::check(&own.to_json(), &OWN).map(|()| own.to_bytes()),
     }
 }
 
@@ -335,13 +396,13 @@ fn labels(release: &Release) -> BTreeMap<String, String> {
     labels
 }
 
-/// As Helm does: line breaks in the base64 are skipped, and what does not begin as gzip does is JSON already.
-fn unpack(packed: &[u8]) -> Result<Value, Unreadable> {
-    let text: Vec<u8> = packed.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
-    let bytes = STANDARD.decode(text).map_err(Unreadable::Base64)?;
-    let json = match gzip::is_packed(&bytes) {
-        true => gzip::unpack(&bytes).map_err(Unreadable::Gzip)?,
-        false => bytes,
-    };
-    serde_json::from_slice(&json).map_err(Unreadable::Json)
+/// As Helm does: line breaks in the base64 are skipped.
+fn unwrapped(packed: &[u8]) -> Result<Vec<u8>, base64::DecodeError> {
+    match packed.iter().any(|byte| matches!(byte, b'\r' | b'\n')) {
+        true => {
+            let text: Vec<u8> = packed.iter().copied().filter(|byte| !matches!(byte, b'\r' | b'\n')).collect();
+            STANDARD.decode(text)
+        }
+        false => STANDARD.decode(packed),
+    }
 }

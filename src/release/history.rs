@@ -20,13 +20,18 @@ impl History {
         self.releases.is_empty()
     }
 
+    pub fn into_iter(self) -> impl Iterator<Item = Release> {
+        self.releases.into_iter()
+    }
+
     /// Oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Release> + Clone {
         self.releases.iter()
     }
 
     pub fn get(&self, revision: u32) -> Option<&Release> {
-        self.iter().find(|release| release.revision == revision)
+        let at = self.releases.binary_search_by_key(&revision, |release| release.revision).ok()?;
+        self.releases.get(at)
     }
 
     pub fn latest(&self) -> Option<&Release> {
@@ -48,6 +53,7 @@ impl History {
         self.iter().rev().find(|release| {
             release.revision < revision
                 && matches!(release.status, Status::Deployed | Status::Superseded)
+                && release.is_proven()
                 && release.digest() != Some(digest)
         })
     }

@@ -4,6 +4,8 @@
 //! Documents that are Secrets, or lists with Secrets, are written anew with a mask in place of every value, and so are documents
 //! with something that must not be shown. All others stay as they are, to the letter. A document that cannot be read is left out, because nobody knows what is in it.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Release;
@@ -22,14 +24,15 @@ pub fn without_secret_data(manifest: &str, redactor: &Redactor) -> String {
     let documents = documents(manifest);
     let mut text = String::new();
     for (index, document) in documents.iter().enumerate() {
-        let masked = masked(document, redactor);
-        if text.len() + masked.len() > LIMIT {
+        // One that is far too long is not even read.
+        let masked = (document.len() <= 4 * LIMIT).then(|| masked(document, redactor));
+        let Some(masked) = masked.filter(|masked| text.len() + masked.len() <= LIMIT) else {
             let rest = documents.len() - index;
             text.push_str(&format!(
                 "---\n# {rest} more documents are left out here; `helm get manifest` prints them.\n"
             ));
             break;
-        }
+        };
         text.push_str(&masked);
     }
     text
@@ -42,8 +45,15 @@ pub fn with_secrets_masked(manifest: &str, redactor: &Redactor) -> String {
 
 /// Learns what must not be shown of these revisions.
 pub fn learn<'a>(redactor: &mut Redactor, releases: impl Iterator<Item = &'a Release> + Clone) {
-    for release in releases.clone() {
-        redactor.learn(&release.config, sourced(release, releases.clone()));
+    let of_all: BTreeSet<&String> =
+        releases.clone().filter_map(|release| release.own.as_ref()).flat_map(|own| &own.sourced).collect();
+    for release in releases {
+        match &release.own {
+            Some(own) if own.sourced.is_empty() => {}
+            Some(own) => redactor.learn(&release.config.value(), &own.sourced),
+            None if of_all.is_empty() => {}
+            None => redactor.learn(&release.config.value(), of_all.iter().copied()),
+        }
     }
 }
 

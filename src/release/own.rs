@@ -4,11 +4,10 @@
 //! version does not know are tolerated. A newer format is an error: to read it as "no data" would turn our own release into
 //! somebody else's.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
-use super::gzip::{self, GzipError};
+use super::budget::{self, Exceeded, Limits, OBJECTS, OWN, ReadError};
+use super::gzip;
 use crate::applyset;
 use crate::drift::{Hash, Mark};
 use crate::hooks;
@@ -46,7 +45,7 @@ pub struct Own {
     /// It was an install. Written where its description does not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_install: bool,
-    /// When everything was applied, in seconds since 1970, if there was a deadline then.
+    /// When everything was applied, in seconds since 1970 on the API server's clock, if there was a deadline then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,
     /// It was seen ready within its deadline, so the deadline is over. Not written where there is none.
@@ -64,7 +63,7 @@ pub struct Own {
 }
 
 /// The custom resource that the release belongs to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OwnerMark {
     pub group: String,
     pub kind: String,
@@ -79,6 +78,11 @@ impl OwnerMark {
     /// The same for every life of the resource, and short enough for a label.
     pub fn id(&self) -> String {
         applyset::id_of(&self.name, self.namespace.as_deref(), &self.kind, &self.group)
+    }
+
+    /// Whether both are the same resource by name, and one was deleted and made again, or restored from a backup.
+    pub fn is_another_life_of(&self, other: &OwnerMark) -> bool {
+        self.is_same_resource(other) && self.uid != other.uid
     }
 
     /// Whether both are the same resource by name. After a restore from backup it has another UID.
@@ -177,8 +181,10 @@ pub struct Trouble {
 pub enum OwnError {
     #[error("its `chartwright` data is not what this operator writes ({0})")]
     Syntax(serde_json::Error),
-    #[error("its `chartwright` data is broken: {0}")]
-    Gzip(GzipError),
+    #[error("its `chartwright` data cannot be unpacked ({0})")]
+    Gzip(std::io::Error),
+    #[error("its `chartwright` data exceeds a limit of this operator: {0}")]
+    Exceeded(Exceeded),
     #[error(
         "its `chartwright` data has format {0} and this operator reads up to {FORMAT}; a newer version wrote it, so run that one"
     )]
@@ -215,15 +221,30 @@ impl Own {
 
     /// Reads both. The format is looked at first: a newer one may differ in everything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OwnError> {
-        let json = match gzip::is_packed(bytes) {
-            true => Cow::Owned(gzip::unpack(bytes).map_err(OwnError::Gzip)?),
-            false => Cow::Borrowed(bytes),
-        };
-        let version: Version = serde_json::from_slice(&json).map_err(OwnError::Syntax)?;
+        Own::within(bytes, &OWN)
+    }
+
+    pub(super) fn within(bytes: &[u8], limits: &'static Limits) -> Result<Self, OwnError> {
+        let version: Version = budget::read(bytes, limits)?;
         if version.format > FORMAT {
             return Err(OwnError::NewerFormat(version.format));
         }
-        serde_json::from_slice(&json).map_err(OwnError::Syntax)
+        let own: Own = budget::read(bytes, limits)?;
+        let lists = [own.objects.len(), own.kept.len(), own.shipped.len(), own.hooks.len()];
+        match lists.iter().any(|length| *length > OBJECTS) {
+            true => Err(OwnError::Exceeded(Exceeded::Objects)),
+            false => Ok(own),
+        }
+    }
+}
+
+impl From<ReadError> for OwnError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Exceeded(exceeded) => OwnError::Exceeded(exceeded),
+            ReadError::Broken(error) => OwnError::Gzip(error),
+            ReadError::Json(error) => OwnError::Syntax(error),
+        }
     }
 }
 
@@ -254,12 +275,34 @@ mod tests {
             assert!(matches!(Own::from_bytes(garbage.as_bytes()), Err(OwnError::Syntax(_))), "{garbage}");
         }
         let broken = &gzip::pack(b"{}")[..10];
-        let bomb = gzip::pack(&vec![b' '; gzip::UNPACKED_LIMIT as usize + 1]);
-        for (garbage, reason) in [(broken, "cannot be unpacked"), (&bomb, "more than 64 MiB when unpacked")] {
+        let bomb = gzip::pack(&vec![b' '; OWN.bytes as usize + 1]);
+        for (garbage, reason) in [(broken, "cannot be unpacked"), (&bomb, "it is more than 4 MiB when unpacked")] {
             let message = Own::from_bytes(garbage).unwrap_err().to_string();
-            assert!(message.starts_with("its `chartwright` data is broken: ") && message.contains(reason), "{message}");
+            assert!(message.starts_with("its `chartwright` data ") && message.contains(reason), "{message}");
         }
         assert!(matches!(Own::from_bytes(&gzip::pack(b"[]")), Err(OwnError::Syntax(_))));
+    }
+
+    #[test]
+    fn what_lists_too_much_is_refused() {
+        let with =
+            |text: &str| Own::from_bytes(format!(r#"{{"format": 1, "digest": "d", {OWNER}, {text}}}"#).as_bytes());
+        let many = |item: &str, count: usize| vec![item; count].join(",");
+        let object = r#"{"id":{"group":"","version":"","kind":"","namespace":null,"name":""}}"#;
+        let cases = [
+            (format!(r#""objects": [{}]"#, many(object, OBJECTS)), None),
+            (format!(r#""objects": [{}]"#, many(object, OBJECTS + 1)), Some(Exceeded::Objects)),
+            (format!(r#""sourced": [{}]"#, many(r#""""#, OWN.items)), Some(Exceeded::Items(OWN.items))),
+            (format!(r#""later": {}{}"#, "[".repeat(40), "]".repeat(40)), Some(Exceeded::Depth(OWN.depth))),
+        ];
+        for (text, wanted) in cases {
+            let exceeded = match with(&text) {
+                Ok(_) => None,
+                Err(OwnError::Exceeded(exceeded)) => Some(exceeded),
+                Err(other) => panic!("{other}"),
+            };
+            assert_eq!(exceeded, wanted, "{}", &text[..20]);
+        }
     }
 
     /// So many objects after their apply, with UIDs and marks as random as in a cluster.

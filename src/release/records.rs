@@ -21,15 +21,16 @@ use kube::runtime::watcher;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{OwnerMark, Release, Revisions, Status};
+use super::{OwnerMark, Release, Revisions, Signer, Status};
+use crate::aside;
 use crate::children::version;
 use crate::custom_resource::Place;
 use crate::discovery::Kind;
 use crate::namespaces::{Namespaces, Scope};
 use crate::queue::{Queue, Urgency};
-use crate::watching;
+use crate::watching::{self, Tolerant, tolerant_events};
 use secret::RecordSecret;
-use table::{Entry, Life, Part, Replaced, Spot, Table};
+use table::{Entry, Life, Part, Replaced, Spot, Table, summaries};
 
 const SELECTOR: &str = "owner=helm,status!=superseded";
 
@@ -39,6 +40,7 @@ pub struct Records(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     namespaces: Namespaces,
+    signer: Signer,
     /// By what a watch covers.
     tables: Mutex<HashMap<Scope, Table>>,
     listeners: Mutex<Vec<Listener>>,
@@ -60,9 +62,16 @@ struct Listener {
 pub type Candidates = Arc<dyn Fn(&str, &str) -> Vec<Place> + Send + Sync>;
 
 impl Records {
-    /// Those of these namespaces.
-    pub fn new(namespaces: Namespaces) -> Self {
-        Records(Arc::new(Shared { namespaces, ..Shared::default() }))
+    /// Those of these namespaces, as far as they are signed.
+    pub fn new(namespaces: Namespaces, signer: Signer) -> Self {
+        Records(Arc::new(Shared { namespaces, signer, ..Shared::default() }))
+    }
+
+    /// Has every custom resource looked at.
+    pub fn wake_all(&self) {
+        for listener in locked(&self.0.listeners).iter() {
+            listener.queue.tell_all(Urgency::Recheck);
+        }
     }
 
     /// Watches until `stop`.
@@ -106,7 +115,15 @@ impl Records {
         if scope.is_some() && !self.0.synced.borrow().contains(&scope) {
             return None;
         }
-        self.with(&scope, |table| table.revisions(namespace, release))
+        let entries = self.with(&scope, |table| table.entries(namespace, release))?;
+        summaries(entries)
+    }
+
+    /// How much memory [`Records::revisions`] of a release takes.
+    pub fn weight(&self, namespace: &str, release: &str) -> usize {
+        let scope = self.0.namespaces.scope_of(Some(namespace));
+        // As it is read, and a copy.
+        4 * self.with(&scope, |table| table.own_len(namespace, release))
     }
 
     /// Takes over a record as we wrote it. The metadata is the answer's.
@@ -135,13 +152,13 @@ impl Records {
     }
 
     async fn follow(self, client: Client, scope: Scope, stop: CancellationToken) {
-        let api: Api<RecordSecret> = watching::api(client, &scope);
-        let events = watching::events(api, Some(SELECTOR));
+        let api: Api<Tolerant<RecordSecret>> = watching::api(client, &scope);
+        let events = tolerant_events(api, Some(SELECTOR), None);
         let events = events.take_until(stop.cancelled());
         pin_mut!(events);
         loop {
             match events.try_next().await {
-                Ok(Some(event)) => self.note(&scope, event),
+                Ok(Some(event)) => self.note(&scope, read(event, self.0.signer.clone()).await),
                 Ok(None) => break,
                 Err(error) if watching::code(&error) == Some(403) => {
                     let place =
@@ -165,7 +182,7 @@ impl Records {
         let table = tables.entry(scope.clone()).or_default();
         let (secret, is_there) = match event {
             watcher::Event::Init => return table.list_starts(),
-            watcher::Event::InitApply(secret) => return table.listed(&secret.spot(), secret.entry()),
+            watcher::Event::InitApply(secret) => return table.listed(&secret.spot(), secret.entry(&self.0.signer)),
             watcher::Event::InitDone => {
                 let Replaced { before, changed } = table.list_ends();
                 for (namespace, release) in changed {
@@ -182,7 +199,7 @@ impl Records {
         let spot = secret.spot();
         let mut owners = table.owners(&spot.namespace, &spot.release);
         let is_news = match is_there {
-            true => table.put(&spot, secret.entry()),
+            true => table.put(&spot, secret.entry(&self.0.signer)),
             false => table.remove(&spot, secret.version()),
         };
         if is_news {
@@ -203,6 +220,20 @@ impl Records {
             };
             places.into_iter().for_each(|place| listener.queue.tell(place, Urgency::Edit));
         }
+    }
+}
+
+/// Reads our part of a record, apart from all else where it is large.
+async fn read(event: watcher::Event<RecordSecret>, signer: Signer) -> watcher::Event<RecordSecret> {
+    let is_large = |secret: &RecordSecret| secret.is_large();
+    match event {
+        watcher::Event::Apply(secret) if is_large(&secret) => {
+            watcher::Event::Apply(aside::run(move || secret.with_part_read(&signer)).await)
+        }
+        watcher::Event::InitApply(secret) if is_large(&secret) => {
+            watcher::Event::InitApply(aside::run(move || secret.with_part_read(&signer)).await)
+        }
+        event => event,
     }
 }
 
@@ -234,7 +265,7 @@ mod tests {
             let queue = Arc::new(Queue::new(None, CancellationToken::new()));
             queue.know(Place::new(namespaced.then_some("here"), "web"));
             let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
-            let kind = Kind { resource, namespaced, has_status: true };
+            let kind = Kind { resource, namespaced, has_status: true, is_manageable: true };
             let by_name =
                 move |namespace: &str, release: &str| vec![Place::new(namespaced.then_some(namespace), release)];
             records.listen(&kind, Arc::new(by_name), queue.clone());

@@ -3,15 +3,29 @@
 //! Each call is one request. It refuses to skip a record that it cannot read, and to overwrite one that changed since it
 //! was read: `helm` may be working on the same release.
 
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
+use super::budget::{OWN_OF_ALL_REVISIONS, REVISIONS};
 use super::codec::{self, RecordError};
-use super::{History, Records, Release};
+use super::lease::{Lease, NoRoom};
+use super::{History, Records, Release, Signer, proof, seal};
+use crate::aside;
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
+
+/// How many records the first page of a list has, and how many one may have. A record may be more than a mebibyte, so pages
+/// grow only where their records are small.
+const FIRST_PAGE: u32 = 10;
+const LARGEST_PAGE: u32 = 160;
+const SMALL_PAGE_BYTES: usize = 512 * 1024;
+/// Answers with records are large, so few are read at once.
+static FETCHES: Semaphore = Semaphore::const_new(3);
 
 /// The name under which records are written.
 const MANAGER: &str = "chartwright";
@@ -28,6 +42,17 @@ pub enum StoreError {
         "the release record {secret} was changed or removed since it was read: by helm, another operator, or a try of this one whose answer was lost; this is tried again"
     )]
     Changed { secret: String },
+    #[error(
+        "release {release} has more than {REVISIONS} records; delete old ones (Secrets with the labels owner=helm and name), and set `maxHistory` so that they do not come back"
+    )]
+    TooManyRevisions { release: String },
+    #[error(
+        "the records of release {release} list more objects than this operator holds at once ({} MiB of `chartwright` data); delete old records, or let `maxHistory` keep fewer",
+        OWN_OF_ALL_REVISIONS / 1024 / 1024
+    )]
+    TooMuchInAll { release: String },
+    #[error("the operator is busy with large release records; it reads those of release {release} later")]
+    NoRoom { release: String },
     #[error("cannot {verb} {what}: {}", sentence(.error))]
     Api { verb: &'static str, what: String, error: Box<kube::Error> },
 }
@@ -36,6 +61,8 @@ impl StoreError {
     pub fn category(&self) -> Category {
         match self {
             StoreError::Record(error) => error.category(),
+            StoreError::TooManyRevisions { .. } | StoreError::TooMuchInAll { .. } => Category::RecordUnusable,
+            StoreError::NoRoom { .. } => Category::Waiting,
             // Somebody else was faster; look again.
             StoreError::Exists { .. } | StoreError::Changed { .. } => Category::Waiting,
             StoreError::Api { error, .. } => of_kube(error),
@@ -49,11 +76,21 @@ pub struct Store {
     calls: Calls,
     /// Learns what is written here.
     records: Records,
+    signer: Signer,
+    /// The UID of the custom resource whose records are read and written, where it is known.
+    owner: Option<String>,
+    /// Covers what is read here, as long as this store or a clone of it is there.
+    lease: Arc<Lease>,
 }
 
 impl Store {
     pub fn new(calls: Calls) -> Self {
-        Store { calls, records: Records::default() }
+        Store { calls, records: Records::default(), signer: Signer::default(), owner: None, lease: Arc::default() }
+    }
+
+    /// The same, which signs and verifies the records of the custom resource with this UID.
+    pub fn signed_by(self, signer: Signer, owner: &str) -> Self {
+        Store { signer, owner: Some(owner.to_owned()), ..self }
     }
 
     /// The same, and these records learn at once what it writes.
@@ -61,20 +98,62 @@ impl Store {
         Store { records, ..self }
     }
 
-    /// All revisions of a release, by whoever wrote them.
+    /// All revisions of a release, by whoever wrote them, with what vouches for them. `confirmed` is the newest revision that the
+    /// ledger knows, with the hash of its content.
     ///
     /// # Errors
     /// Also where a single record cannot be read: what it holds may matter.
+    pub async fn confirmed_history(
+        &self,
+        namespace: &str,
+        release: &str,
+        confirmed: Option<(u32, proof::Hash)>,
+    ) -> Result<History, StoreError> {
+        Ok(seal::compared(self.history(namespace, release).await?, confirmed))
+    }
+
+    /// The same, as far as the records alone tell.
     pub async fn history(&self, namespace: &str, release: &str) -> Result<History, StoreError> {
-        let params = ListParams::default().labels(&format!("owner=helm,name={release}"));
+        let mut params = ListParams::default().labels(&format!("owner=helm,name={release}")).limit(FIRST_PAGE);
         let api = self.api(namespace);
-        let listed = self.calls.within(api.list(&params)).await.map_err(|error| StoreError::Api {
-            verb: "list",
-            what: format!("the records of release {namespace}/{release}"),
-            error: Box::new(error),
-        })?;
-        let releases: Result<Vec<Release>, RecordError> = listed.items.iter().map(codec::decode).collect();
-        Ok(History::new(releases?))
+        let place = || format!("{namespace}/{release}");
+        let mut held = Held::default();
+        loop {
+            let page = {
+                let _turn = FETCHES.acquire().await;
+                self.calls.within(api.list(&params)).await
+            };
+            let page = page.map_err(|error| StoreError::Api {
+                verb: "list",
+                what: format!("the records of release {}", place()),
+                error: Box::new(error),
+            })?;
+            if page.items.iter().map(size).sum::<usize>() < SMALL_PAGE_BYTES {
+                params.limit = params.limit.map(|limit| (limit * 2).min(LARGEST_PAGE));
+            }
+            for secret in page.items {
+                if held.releases.len() == REVISIONS {
+                    return Err(StoreError::TooManyRevisions { release: place() });
+                }
+                held.add(self.read(secret).await?);
+                if held.own_len > OWN_OF_ALL_REVISIONS {
+                    return Err(StoreError::TooMuchInAll { release: place() });
+                }
+                self.lease
+                    .cover(held.bytes + held.working)
+                    .await
+                    .map_err(|NoRoom| StoreError::NoRoom { release: place() })?;
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(seal::compared(History::new(held.releases), None)),
+            }
+        }
+    }
+
+    /// Takes room for so many bytes more that are held elsewhere, if there is any right now.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.lease.cover_now(bytes)
     }
 
     /// One revision.
@@ -91,17 +170,23 @@ impl Store {
                 error: Box::new(error),
             },
         })?;
-        Ok(codec::decode(&secret)?)
+        let found = self.read(secret).await?;
+        let weight = found.weight();
+        let covered = self.lease.cover(weight.held + weight.working).await;
+        covered.map_err(|NoRoom| StoreError::NoRoom { release: format!("{namespace}/{release}") })?;
+        Ok(found)
     }
 
     /// Whether a Secret can hold a record, also when its objects were applied.
     pub fn check_size(&self, release: &Release) -> Result<(), StoreError> {
-        Ok(codec::encode(release, Timestamp::now()).map(|_| ())?)
+        encoded(release)?;
+        Ok(())
     }
 
     /// Makes a new record, and returns it as it can be updated.
     pub async fn create(&self, release: &Release) -> Result<Release, StoreError> {
-        let secret = codec::encode(release, Timestamp::now())?;
+        let mut secret = encoded(release)?;
+        seal::seal(&mut secret, release, &self.signer);
         let params = PostParams { field_manager: Some(MANAGER.into()), ..Default::default() };
         let api = self.api(&release.namespace);
         let created = self.calls.within(api.create(&params, &secret)).await;
@@ -116,7 +201,9 @@ impl Store {
     /// Writes a record that was created or read before, and returns it as it can be updated again. Data keys and labels
     /// that are not ours or Helm's stay.
     pub async fn update(&self, release: &Release) -> Result<Release, StoreError> {
-        let patch = Patch::Merge(codec::patch(release, Timestamp::now())?);
+        let mut patch = aside::here(length(release), || codec::patch(release, Timestamp::now()))?;
+        seal::seal_patch(&mut patch, release, &self.signer);
+        let patch = Patch::Merge(patch);
         let updated = self.write(release, &patch).await?;
         self.records.learn(release, &updated.metadata);
         Ok(codec::written(release, &updated))
@@ -195,9 +282,53 @@ impl Store {
         }
     }
 
+    /// Reads a record, with what vouches for it, apart from all else where it holds much.
+    async fn read(&self, secret: Secret) -> Result<Release, RecordError> {
+        let (signer, owner) = (self.signer.clone(), self.owner.clone());
+        let judged = move |release: Release, secret: &Secret| seal::judged(release, secret, &signer, owner.as_deref());
+        match codec::decode_quickly(&secret) {
+            Some(result) => Ok(judged(result?, &secret)),
+            None => aside::run(move || Ok(judged(codec::decode(&secret)?, &secret))).await,
+        }
+    }
+
     fn api(&self, namespace: &str) -> Api<Secret> {
         Api::namespaced(self.calls.client(), namespace)
     }
+}
+
+/// The revisions that were read so far, and how much memory they take.
+#[derive(Default)]
+struct Held {
+    releases: Vec<Release>,
+    bytes: usize,
+    own_len: usize,
+    /// Of the largest one: they are worked with one after the other.
+    working: usize,
+}
+
+impl Held {
+    fn add(&mut self, release: Release) {
+        let weight = release.weight();
+        self.bytes += weight.held;
+        self.working = self.working.max(weight.working);
+        self.own_len += weight.own;
+        self.releases.push(release);
+    }
+}
+
+fn encoded(release: &Release) -> Result<Secret, RecordError> {
+    aside::here(length(release), || codec::encode(release, Timestamp::now()))
+}
+
+/// How much there is to pack.
+fn length(release: &Release) -> usize {
+    // Of our part, some 240 bytes for each object.
+    release.manifest.len() + release.own.as_ref().map_or(0, |own| own.objects.len() * 240)
+}
+
+fn size(secret: &Secret) -> usize {
+    secret.data.iter().flatten().map(|(_, bytes)| bytes.0.len()).sum()
 }
 
 fn place(release: &Release) -> String {

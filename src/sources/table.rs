@@ -40,6 +40,8 @@ struct Entry {
     /// The newest version that the watch told of.
     told: u64,
     read: Option<Read>,
+    /// The custom resource whose release makes the object, by what was read last. It stays known while the content is not.
+    maker: Option<Parent>,
 }
 
 /// What the object held when it was read.
@@ -137,6 +139,7 @@ impl Table {
         reader: Option<&Parent>,
     ) -> Vec<Parent> {
         let Some(entry) = self.entries.get_mut(at) else { return vec![] };
+        entry.maker.clone_from(&found.maker);
         let newest = entry.read.as_ref().map_or(0, |read| read.version).max(entry.told);
         let is_old = if found.version == 0 { entry.told != before } else { found.version < newest };
         if is_old {
@@ -152,6 +155,16 @@ impl Table {
         entry.read = Some(Read { version: found.version, marks: found.marks.clone(), keys: all });
         let others = entry.readers.iter().filter(|it| other.is_some() && Some(*it) != reader);
         others.cloned().collect()
+    }
+
+    /// What a custom resource refers to and another one makes, with who does.
+    pub(super) fn made_for(&self, reader: &Parent) -> Vec<(At, Parent)> {
+        let places = self.references.get(reader).into_iter().flatten();
+        let made = places.filter_map(|at| Some((at.clone(), self.entries.get(at)?.maker.clone()?)));
+        let mut made: Vec<_> = made.collect();
+        // The same way each time, so that the same sentence is told.
+        made.sort_by(|(a, _), (b, _)| (a.0, &a.1.name).cmp(&(b.0, &b.1.name)));
+        made
     }
 
     /// Notes that a kind cannot be watched, and says whom that concerns and who was not told yet.
@@ -220,7 +233,8 @@ mod tests {
     fn found(version: u64, text: &str) -> Found {
         let data = [("values.yaml".to_owned(), text.as_bytes().to_vec())];
         let marks = ObjectMeta::default();
-        Found { version, marks, object: (version != 0).then(|| Held { kind: None, data: data.into() }) }
+        let object = (version != 0).then(|| Held { sensitive: None, data: data.into() });
+        Found { version, marks, maker: None, object }
     }
 
     fn text(table: &Table, name: &str) -> Option<String> {

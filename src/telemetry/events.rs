@@ -18,6 +18,7 @@ use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::error::sentence;
 use crate::leader::guard::is_refusal;
+use crate::printable::escaped;
 use crate::reconcile::Context;
 
 const REPORTER: &str = "chartwright";
@@ -242,7 +243,9 @@ impl Told {
     }
 }
 
+/// A note as the API server takes it, which anybody may read in a terminal.
 fn shortened(message: &str) -> String {
+    let message = &*escaped(message);
     if message.len() <= LONGEST {
         return message.to_owned();
     }
@@ -276,5 +279,12 @@ mod tests {
     fn a_long_note_is_cut_at_a_character() {
         let note = shortened(&"ä".repeat(600));
         assert!(note.len() <= LONGEST && note.ends_with("ä…"));
+    }
+
+    #[test]
+    fn a_note_cannot_speak_to_a_terminal() {
+        assert_eq!(shortened("a\u{1b}[2J\u{202e}\nb"), "a\\u{1b}[2J\\u{202e}\nb");
+        let note = shortened(&"\u{1b}".repeat(600));
+        assert!(note.len() <= LONGEST && !note.contains('\u{1b}'));
     }
 }

@@ -8,6 +8,9 @@
 //! standby has none: what it saw would be old when it begins to work, and have to be listed anew.
 //!
 //! Paths and words are those of controller-runtime: `/readyz?verbose` lists the checks, `/readyz/kinds` asks one.
+//!
+//! Everybody on the pod network may ask, so an answer says which check failed and how many kinds it concerns. What they are called,
+//! and which namespaces the operator may not read, is in the log.
 
 pub mod judge;
 
@@ -28,39 +31,48 @@ use crate::watching;
 pub struct Health {
     operator: Arc<OnceLock<Operator>>,
     patience: Duration,
-    /// What was said last about being alive.
-    said: Arc<Mutex<Vec<Check>>>,
+    /// What was logged last about being alive and about being ready.
+    alive: Arc<Mutex<Vec<Check>>>,
+    ready: Arc<Mutex<Vec<Check>>>,
 }
 
 /// One thing that was looked at.
 #[derive(Clone, Debug, PartialEq)]
 struct Check {
     name: &'static str,
-    /// Why it is not as it should be.
+    /// Why it is not as it should be, for everybody.
     trouble: Option<String>,
-    /// What is left out, although it is as it should be.
+    /// What is left out, although it is as it should be, for everybody.
     remark: Option<String>,
+    /// Both with names, for the log.
+    details: Vec<String>,
 }
 
 impl Check {
-    fn new(name: &'static str, troubles: &[String]) -> Self {
-        Check { name, trouble: joined(troubles), remark: None }
+    fn good(name: &'static str) -> Self {
+        Check::failed(name, &[], "")
     }
 
-    fn leaving_out(self, remarks: &[String]) -> Self {
-        Check { remark: joined(remarks), ..self }
+    /// `why`: what the details have in common, without a name in it. Without details it is as it should be.
+    fn failed(name: &'static str, details: &[String], why: &str) -> Self {
+        Check { name, trouble: counted(details, why), remark: None, details: details.to_vec() }
+    }
+
+    fn leaving_out(mut self, details: &[String], what: &str) -> Self {
+        self.details.extend(details.iter().cloned());
+        Check { remark: counted(details, what), ..self }
     }
 }
 
-fn joined(sentences: &[String]) -> Option<String> {
-    (!sentences.is_empty()).then(|| sentences.join("; "))
+fn counted(details: &[String], what: &str) -> Option<String> {
+    (!details.is_empty()).then(|| format!("{what}: {}; the log names them", details.len()))
 }
 
 impl Health {
     /// # Arguments
     /// `patience`: how long something may be stuck.
     pub fn new(operator: Arc<OnceLock<Operator>>, patience: Duration) -> Self {
-        Health { operator, patience, said: Arc::default() }
+        Health { operator, patience, alive: Arc::default(), ready: Arc::default() }
     }
 
     pub fn handler(self) -> Handler {
@@ -88,26 +100,19 @@ impl Health {
     fn alive(&self) -> Vec<Check> {
         let watches = judge::watches(&watching::all(Instant::now()), Instant::now(), self.patience);
         let queues = judge::queues(&self.pulses(), self.worked(), self.patience);
-        let checks = vec![Check::new("ping", &[]), Check::new("queues", &queues), Check::new("watches", &watches)];
-        self.tell(&checks);
-        checks
-    }
-
-    /// The next process finds in the log of this one why it was ended.
-    fn tell(&self, checks: &[Check]) {
+        let checks = vec![
+            Check::good("ping"),
+            Check::failed("queues", &queues, "kinds whose queues are stuck"),
+            Check::failed("watches", &watches, "watches that do not work"),
+        ];
+        // The next process finds in the log of this one why it was ended.
         let failed: Vec<Check> = checks.iter().filter(|check| check.trouble.is_some()).cloned().collect();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let names = |checks: &[Check]| checks.iter().map(|check| check.name).collect::<Vec<_>>();
-        if names(&said) != names(&failed) {
-            for check in &failed {
-                let trouble = check.trouble.as_deref().unwrap_or_default();
-                tracing::error!(
-                    check = check.name,
-                    "not alive, so that the kubelet starts the operator anew: {trouble}"
-                );
-            }
-            *said = failed;
+        let name = |check: &Check| check.name;
+        for check in changed(&self.alive, failed, |now, before| now.iter().map(name).eq(before.iter().map(name))) {
+            let details = check.details.join("; ");
+            tracing::error!(check = check.name, "not alive, so that the kubelet starts the operator anew: {details}");
         }
+        checks
     }
 
     fn pulses(&self) -> Vec<(String, Pulse)> {
@@ -125,10 +130,20 @@ impl Health {
     }
 
     fn ready(&self) -> Vec<Check> {
+        let checks = self.readiness();
+        let told: Vec<Check> = checks.iter().filter(|check| !check.details.is_empty()).cloned().collect();
+        for check in changed(&self.ready, told, |now, before| now == before) {
+            let (details, failed) = (check.details.join("; "), check.trouble.is_some());
+            tracing::info!(check = check.name, failed, "readiness: {details}");
+        }
+        checks
+    }
+
+    fn readiness(&self) -> Vec<Check> {
         let Some(operator) = self.operator.get() else {
-            return vec![Check::new("started", &["it is not connected to the API server yet".to_owned()])];
+            let trouble = Some("it is not connected to the API server yet".to_owned());
+            return vec![Check { trouble, ..Check::good("started") }];
         };
-        let started = Check::new("started", &[]);
         let unseen = (!operator.records.is_synced()).then(|| "the release records are not all seen yet".to_owned());
         let lives = operator.lives.all();
         let kinds: Vec<String> = lives.iter().filter_map(|kind| behind(&kind.gvk.kind, &kind.presence)).collect();
@@ -138,12 +153,23 @@ impl Health {
         let objects: Vec<String> =
             objects.iter().map(|kind| format!("the objects of the kind {kind} are not all seen yet")).collect();
         vec![
-            Check::new("kinds", &kinds).leaving_out(&refused),
-            Check::new("objects", &objects),
-            Check::new("records", unseen.as_slice()),
-            started,
+            Check::failed("kinds", &kinds, "kinds whose custom resources are not all seen yet")
+                .leaving_out(&refused, "kinds that may not be watched in all namespaces"),
+            Check::failed("objects", &objects, "kinds whose objects are not all seen yet"),
+            Check { trouble: unseen, ..Check::good("records") },
+            Check::good("started"),
         ]
     }
+}
+
+/// What to log: the checks, if they are not the same as those before. Probes come every few seconds.
+fn changed(before: &Mutex<Vec<Check>>, now: Vec<Check>, is_same: impl Fn(&[Check], &[Check]) -> bool) -> Vec<Check> {
+    let mut before = before.lock().unwrap_or_else(PoisonError::into_inner);
+    if is_same(&now, &before) {
+        return vec![];
+    }
+    before.clone_from(&now);
+    now
 }
 
 fn behind(kind: &str, presence: &Presence) -> Option<String> {
@@ -206,18 +232,30 @@ mod tests {
 
     #[tokio::test]
     async fn checks_are_told_as_controller_runtime_tells_them() {
-        let good = [Check::new("ping", &[]), Check::new("watches", &[])];
-        let bad = [Check::new("ping", &[]), Check::new("watches", &["one".to_owned(), "two".to_owned()])];
+        let good = [Check::good("ping"), Check::good("watches")];
+        let details = ["the watch of secrets has ended".to_owned(), "the watch of apps has ended".to_owned()];
+        let bad = [Check::good("ping"), Check::failed("watches", &details, "watches that do not work")];
         let verbose = "[+]ping ok\n[+]watches ok\nreadyz check passed\n";
         assert_eq!(asked(&good, "").await, (200, "ok".to_owned()));
         assert_eq!(asked(&good, "verbose").await, (200, verbose.to_owned()));
         assert_eq!(asked(&good, "verbose=1").await, (200, verbose.to_owned()));
-        let partly = [Check::new("kinds", &[]).leaving_out(&["App may not be watched in b".to_owned()])];
-        let verbose = "[+]kinds ok (App may not be watched in b)\nreadyz check passed\n";
+        let partly = [Check::good("kinds").leaving_out(&["App may not be watched in b".to_owned()], "kinds left out")];
+        let verbose = "[+]kinds ok (kinds left out: 1; the log names them)\nreadyz check passed\n";
         assert_eq!(asked(&partly, "verbose").await, (200, verbose.to_owned()));
-        let failed = "[+]ping ok\n[-]watches failed: one; two\nreadyz check failed\n";
+        let failed =
+            "[+]ping ok\n[-]watches failed: watches that do not work: 2; the log names them\nreadyz check failed\n";
         assert_eq!(asked(&bad, "").await, (500, failed.to_owned()));
         assert_eq!(asked(&bad, "exclude=watches").await, (200, "ok".to_owned()));
+    }
+
+    #[test]
+    fn what_stays_the_same_is_logged_once() {
+        let (before, check) =
+            (Mutex::default(), |detail: &str| vec![Check::failed("kinds", &[detail.to_owned()], "kinds")]);
+        let is_same = |now: &[Check], before: &[Check]| now == before;
+        assert_eq!(changed(&before, check("App"), is_same).len(), 1);
+        assert!(changed(&before, check("App"), is_same).is_empty());
+        assert_eq!(changed(&before, check("Web"), is_same).len(), 1);
     }
 
     #[test]

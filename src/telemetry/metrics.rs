@@ -127,6 +127,12 @@ static WATCH_RESTARTS: Counters<1> = Counters::new(
     ["resource"],
 );
 
+static UNREADABLE: Counters<1> = Counters::new(
+    "chartwright_unreadable_objects_total",
+    "Objects of which a watch could read only the metadata, by what it watches.",
+    ["resource"],
+);
+
 /// How many of something run right now.
 struct Running {
     about: Name<0>,
@@ -205,6 +211,11 @@ pub fn watch_restarted(resource: &str) {
     WATCH_RESTARTS.count([resource]);
 }
 
+/// A watch could not read an object.
+pub fn unreadable(resource: &str) {
+    UNREADABLE.count([resource]);
+}
+
 /// What a queue counts.
 #[derive(Clone)]
 pub struct QueueMeter {
@@ -255,4 +266,5 @@ fn write_counted(text: &mut Text) {
     ERRORS.write(text);
     HOOKS.write(text);
     WATCH_RESTARTS.write(text);
+    UNREADABLE.write(text);
 }

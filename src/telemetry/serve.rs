@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`address`] | where to listen, as Go writes it |
 //! | [`tls`] | the certificate, read again when it changes |
+//! | [`published`] | the certificate that replicas share and others verify |
 //! | [`access`] | who may read metrics: TokenReview and SubjectAccessReview |
 
 pub mod access;
 pub mod address;
+pub mod published;
 pub mod tls;
 
 use std::collections::VecDeque;

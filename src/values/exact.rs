@@ -6,8 +6,10 @@
 //!
 //! Assignments are joined by commas into arguments of at most [`ARGUMENT_BYTES`] (Linux takes 128 KiB in one argument), up
 //! to [`TOTAL_BYTES`] in all (it takes 2 MiB with the environment). What is over that, and what the grammar has no words
-//! for, is left to the file and counted by [`Reason`]. So is what Secrets hold, since everybody on a machine can list arguments. This module does not drop anything silently and does not change
-//! a type: an integer that `--set` would turn into a string is left alone.
+//! for, is left to the file and counted by [`Reason`]. So is everything that the spec itself does not hold: everybody on a
+//! machine can list arguments, and Secrets, ConfigMaps and the environment behind `overrideValues` may hold what not everybody
+//! may read. This module does not drop anything silently and does not change a type: an integer that `--set` would turn into a
+//! string is left alone.
 
 use std::fmt;
 
@@ -51,6 +53,8 @@ pub enum Reason {
     TooMany,
     /// Whoever lists processes reads arguments.
     FromSecret,
+    /// From a ConfigMap or from `overrideValues`, which may expand the environment.
+    NotOfSpec,
 }
 
 impl fmt::Display for Reason {
@@ -64,6 +68,7 @@ impl fmt::Display for Reason {
             Reason::PathTooLong => "under a path that is longer than an argument may be",
             Reason::TooMany => "more than fit on a command line",
             Reason::FromSecret => "from a Secret, whose values stay off command lines",
+            Reason::NotOfSpec => "from a ConfigMap or overrideValues, whose values stay off command lines",
         })
     }
 }
@@ -111,44 +116,60 @@ impl Way {
     }
 }
 
-/// A value, and what a Secret holds in its place.
-type Pair<'a> = (&'a Value, Option<&'a Value>);
+/// A value, and what the spec and Secrets hold in its place.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    value: &'a Value,
+    spec: Option<&'a Value>,
+    secret: Option<&'a Value>,
+}
+
+impl<'a> Place<'a> {
+    fn at(self, value: &'a Value, step: StepRef<'_>) -> Self {
+        let inside = |outer: Option<&'a Value>| match step {
+            StepRef::Key(key) => outer?.get(key),
+            StepRef::Index(index) => outer?.get(index),
+        };
+        Place { value, spec: inside(self.spec), secret: inside(self.secret) }
+    }
+}
 
 impl Exact {
-    /// `of_secrets` are values that Secrets hold. An integer that is in the same place there is left to the file.
-    pub(super) fn of(values: &Value, of_secrets: &Value) -> Exact {
+    /// Only integers of `spec` become arguments: those that are the same in the same place there. One that is also in the same
+    /// place of `of_secrets`, the values that Secrets hold, is left to the file.
+    pub(super) fn of(values: &Value, spec: &Value, of_secrets: &Value) -> Exact {
         let mut exact = Exact::default();
-        exact.walk((values, Some(of_secrets)), &mut String::new(), Way::default());
+        let place = Place { value: values, spec: Some(spec), secret: Some(of_secrets) };
+        exact.walk(place, &mut String::new(), Way::default());
         exact
     }
 
     /// `path` is the way as text; it is the same again when this returns.
-    fn walk(&mut self, (value, secret): Pair<'_>, path: &mut String, way: Way) {
-        match value {
-            Value::Number(number) if is_large_integer(number) && secret == Some(value) => {
-                self.leave_out(Reason::FromSecret, path);
-            }
-            Value::Number(number) if is_large_integer(number) => self.integer(number, path, way),
+    fn walk(&mut self, place: Place<'_>, path: &mut String, way: Way) {
+        match place.value {
+            Value::Number(number) if is_large_integer(number) => match Some(place.value) {
+                value if value == place.secret => self.leave_out(Reason::FromSecret, path),
+                value if value != place.spec => self.leave_out(Reason::NotOfSpec, path),
+                _ => self.integer(number, path, way),
+            },
             Value::Array(list) => {
                 for (index, inner) in list.iter().enumerate() {
-                    let secret = secret.and_then(|secret| secret.get(index));
-                    self.descend((inner, secret), path, way, StepRef::Index(index));
+                    self.descend(place, inner, path, way, StepRef::Index(index));
                 }
             }
             Value::Object(map) => {
                 for (key, inner) in map {
-                    let secret = secret.and_then(|secret| secret.get(key));
-                    self.descend((inner, secret), path, way, StepRef::Key(key));
+                    self.descend(place, inner, path, way, StepRef::Key(key));
                 }
             }
             _ => {}
         }
     }
 
-    fn descend(&mut self, pair: Pair<'_>, path: &mut String, way: Way, step: StepRef<'_>) {
+    fn descend(&mut self, place: Place<'_>, inner: &Value, path: &mut String, way: Way, step: StepRef<'_>) {
         let before = path.len();
         push_step(path, step);
-        self.walk(pair, path, way.step(step));
+        self.walk(place.at(inner, step), path, way.step(step));
         path.truncate(before);
     }
 

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use super::set::{self, Assignment, SetError, Step};
 use crate::error::Category;
 use crate::release::name::ObjectName;
+use crate::sensitive::Sensitive;
 use crate::yaml::{self, Problem, YamlError};
 
 pub use annotation::{AnnotationError, parse as parse_annotation};
@@ -113,10 +114,12 @@ pub enum Content {
     Binary,
     NoKey,
     NoObject,
-    /// A Secret of a type that never holds values.
-    OfType(String),
+    /// A record, a token or a Secret of the operator.
+    Sensitive(Sensitive),
     /// The release made the object itself.
     OfRelease,
+    /// Another release makes the object, and its values depend on this release. With the way, in words.
+    OfCycle(String),
 }
 
 /// Why there are no values. For whoever wrote the reference, or what it refers to.
@@ -130,12 +133,16 @@ pub enum FromError {
         "values come from the {what} in the namespace {namespace}, which has no key {key:?}: add it, or name another key"
     )]
     NoKey { what: String, namespace: String, key: String },
-    #[error("the {what} has the type {found}, which never holds values: refer to another")]
-    OfType { what: String, found: String },
+    #[error("the {what} is {}, which never holds values: refer to another object", found.as_str())]
+    Sensitive { what: String, found: Sensitive },
     #[error(
         "values come from the {what} in the namespace {namespace}, which belongs to this release itself: each revision could be the reason for another; refer to an object that the chart does not make"
     )]
     OfRelease { what: String, namespace: String },
+    #[error(
+        "the values depend on themselves, so each revision could be the reason for another, without end: {way}; take one of these references away"
+    )]
+    OfCycle { way: String },
     #[error("{key:?} of the {what} is not text, but chart values are")]
     Binary { what: String, key: String },
     #[error("{key:?} of the {what} is not a file with values: line {line}, column {column}: {why}")]
@@ -177,8 +184,9 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
             Content::NoObject => return Err(FromError::NoObject { what, namespace }),
             Content::NoKey => return Err(FromError::NoKey { what, namespace, key }),
             Content::Binary => return Err(FromError::Binary { what, key }),
+            Content::OfCycle(way) => return Err(FromError::OfCycle { way: way.clone() }),
             Content::OfRelease => return Err(FromError::OfRelease { what, namespace }),
-            Content::OfType(found) => return Err(FromError::OfType { what, found: found.clone() }),
+            Content::Sensitive(found) => return Err(FromError::Sensitive { what, found: *found }),
         };
         match &reference.path {
             Some(path) => place(&mut merged.all, path, text, what, key)?,

@@ -44,11 +44,15 @@ fn an_integer_is_in_the_file_and_beside_it() {
 }
 
 #[test]
-fn an_integer_from_an_override_is_exact_too() {
-    let entries = [("tag".to_string(), json!("20240101"))].into();
+fn an_integer_from_an_override_is_on_no_command_line() {
+    let entries = [("tag".to_string(), json!("20240101")), ("list[1]".to_string(), json!(7_000_001))].into();
     let overrides = Overrides::parse(&entries).expect("a good override");
-    let values = Values::new(Some(&json!({"tag": "x"})), &overrides).expect("a good spec");
-    assert_eq!(values.exact_integers(), ["tag=20240101"]);
+    let spec = json!({"tag": 1_000_002, "list": [1_000_003], "own": 1_000_004});
+    let values = Values::new(Some(&spec), &overrides).expect("a good spec");
+    assert_eq!(values.exact_integers(), ["list[0]=1000003,own=1000004"]);
+    let left_out: Vec<_> = values.left_out().iter().map(|it| (it.reason, it.count, it.first.as_str())).collect();
+    assert_eq!(left_out, [(Reason::NotOfSpec, 2, "list[1]")]);
+    assert_eq!(values.file_json(), "{\"list\":[1000003,7000001],\"own\":1000004,\"tag\":20240101}\n");
 }
 
 /// Helm reads the file as YAML, which refuses the first of these and folds the line separators into a space.

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Crds, Lookup, OnFailure, Prune, ignore, suggest, values_from};
+use super::{Adopt, Crds, Lookup, OnFailure, Prune, ignore, suggest, values_from};
 use crate::chart::ChartError;
 use crate::listeners::Ignore;
 use crate::namespaces::is_name;
@@ -21,7 +21,7 @@ use crate::release::name::NameError;
 use crate::values::OverrideError;
 use crate::values::from::Source;
 
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 27] = [
     "group",
     "version",
     "kind",
@@ -47,6 +47,7 @@ const KNOWN: [&str; 26] = [
     "lookup",
     "hookTimeout",
     "allow",
+    "adopt",
     "serviceAccountName",
 ];
 
@@ -75,8 +76,12 @@ pub enum Problem {
         "`lookup: {0}` and `dryRunOption: server` say different things; leave `dryRunOption` out, or write `lookup: cluster`"
     )]
     TwoLookups(&'static str),
-    #[error("`allow`: `{0}` is not known: write a list of `other-namespaces` and `cluster`, or `[]` for neither")]
+    #[error(
+        "`allow`: `{0}` is not known: write a list of `other-namespaces`, `cluster` and `operator-namespace`, or `[]` for none of them"
+    )]
     Allow(String),
+    #[error("`adopt`: `{0}` is not known: write `none`, `objects` or `releases`")]
+    Adopt(String),
     #[error("`serviceAccountName`: `{0}` is not the name of a ServiceAccount: small letters, digits, `-` and `.`")]
     ServiceAccountName(String),
     #[error("`{written}` is not known, and to ignore it would give more rights than are meant; write `{meant}`")]
@@ -121,6 +126,7 @@ impl Problem {
             Problem::DryRun(_) => vec!["dryRunOption"],
             Problem::Lookup(_) | Problem::TwoLookups(_) => vec!["lookup"],
             Problem::Allow(_) => vec!["allow"],
+            Problem::Adopt(_) => vec!["adopt"],
             Problem::ServiceAccountName(_) => vec!["serviceAccountName"],
             Problem::Fence { written, .. } => vec![written],
             Problem::EmptyFence(field) => vec![field],
@@ -157,6 +163,7 @@ pub struct Fields {
     pub reconcile_period: Option<Duration>,
     pub lookup: Lookup,
     pub allow: Option<Reach>,
+    pub adopt: Adopt,
     pub service_account: Option<String>,
     pub max_concurrent: Option<usize>,
     pub release_namespace: Option<String>,
@@ -197,6 +204,7 @@ impl Fields {
             reconcile_period: duration(map, "reconcilePeriod")?,
             lookup: lookup(map)?,
             allow: allow(map)?,
+            adopt: adopt(map)?,
             service_account: service_account(map)?,
             max_concurrent: number(map, "maxConcurrentReconciles", 1, "")?,
             release_namespace: release_namespace(map)?,
@@ -298,7 +306,7 @@ fn allow(map: &Map<String, Value>) -> Result<Option<Reach>, Problem> {
         None => return Ok(None),
         Some(Value::Array(items)) => items,
         Some(other) => {
-            let wanted = "a list of `other-namespaces` and `cluster`, or `[]` for neither";
+            let wanted = "a list of `other-namespaces`, `cluster` and `operator-namespace`, or `[]` for none of them";
             return Err(Problem::Type { field: "allow", wanted, found: kind(other) });
         }
     };
@@ -307,6 +315,13 @@ fn allow(map: &Map<String, Value>) -> Result<Option<Reach>, Problem> {
         Beyond::parse(&written).ok_or(Problem::Allow(written))
     };
     items.iter().map(read).collect::<Result<Reach, _>>().map(Some)
+}
+
+fn adopt(map: &Map<String, Value>) -> Result<Adopt, Problem> {
+    match text(map, "adopt")? {
+        None | Some("") => Ok(Adopt::default()),
+        Some(text) => Adopt::parse(text).ok_or_else(|| Problem::Adopt(text.to_owned())),
+    }
 }
 
 /// Whoever writes one of these wants fewer rights. So a name that is nearly one, or that others have for one, is refused instead

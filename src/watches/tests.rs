@@ -109,6 +109,26 @@ fn lookup_reaches_as_far_as_one_of_two_fields_says() {
 }
 
 #[test]
+fn nothing_is_adopted_unless_the_entry_says_so() {
+    let adopt = |fields: &str| one(fields).map(|watch| watch.adopt);
+    for (text, expected, objects, releases) in [
+        ("none", Adopt::None, false, false),
+        ("objects", Adopt::Objects, true, false),
+        ("releases", Adopt::Releases, true, true),
+    ] {
+        let read = adopt(&format!("  adopt: {text}\n")).unwrap();
+        assert_eq!((read, read.as_str()), (expected, text));
+        assert_eq!((read.allows_objects(), read.allows_releases()), (objects, releases));
+    }
+    for absent in ["", "  adopt:\n", "  adopt: ''\n"] {
+        assert_eq!(adopt(absent).unwrap(), Adopt::None);
+    }
+    let unknown = adopt("  adopt: all\n").unwrap_err().to_string();
+    assert!(unknown.contains("write `none`, `objects` or `releases`"), "{unknown}");
+    assert!(adopt("  adopt: true\n").unwrap_err().to_string().contains("`adopt` must be text"));
+}
+
+#[test]
 fn a_field_that_is_null_or_empty_is_absent() {
     let watch = one("  reconcilePeriod:\n  dryRunOption: ''\n  selector:\n  overrideValues:\n  prune: ''\n").unwrap();
     assert_eq!((watch.reconcile_period, watch.lookup), (None, Lookup::Release));
@@ -254,7 +274,10 @@ fn what_a_release_may_write_is_read() {
     assert_eq!(allow("[]").as_deref(), Some(""));
     assert_eq!(allow("[cluster, other-namespaces, cluster]").as_deref(), Some("other-namespaces, cluster"));
     assert!(message("  allow: [all]\n").contains("`allow`: `all` is not known: write a list of"));
-    assert!(message("  allow: cluster\n").contains("`allow` must be a list of `other-namespaces` and `cluster`"));
+    assert!(
+        message("  allow: cluster\n")
+            .contains("`allow` must be a list of `other-namespaces`, `cluster` and `operator-namespace`")
+    );
     assert!(message("  allow: [{cluster: true}]\n").contains("`allow`: `{\"cluster\":true}` is not known"));
 }
 

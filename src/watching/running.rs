@@ -141,7 +141,7 @@ impl Known {
 }
 
 /// `/apis/apps/v1/deployments` is `apps/deployments`, and `/api/v1/secrets` is `secrets`.
-fn resource(url: &str) -> String {
+pub(super) fn resource(url: &str) -> String {
     let parts: Vec<&str> = url.trim_matches('/').split('/').collect();
     let plural = parts.last().copied().unwrap_or_default();
     match parts.as_slice() {

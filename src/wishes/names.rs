@@ -10,8 +10,9 @@ use crate::watches::suggest;
 
 const PREFIXES: [&str; 2] = ["chartwright.dev/", "helm.sdk.operatorframework.io/"];
 
-const KNOWN: [&str; 25] = [
+const KNOWN: [&str; 26] = [
     ADOPT,
+    ADOPTED_DELETION_POLICY,
     DELETION_POLICY,
     DRIFT,
     IGNORE_FIELDS,

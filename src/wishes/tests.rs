@@ -15,6 +15,7 @@ fn watch() -> Watch {
         reconcile_period: None,
         lookup: Default::default(),
         allow: None,
+        adopt: Adopt::Objects,
         service_account: None,
         max_concurrent: None,
         release_namespace: None,
@@ -51,7 +52,7 @@ fn without_annotations_the_watch_decides() {
         retries: 7,
         progress_deadline: Some(Duration::from_secs(540)),
         rollback_to: RollbackTo::Unset,
-        adopt: false,
+        adopt: Adoption::NotAsked,
         render_anew: false,
         replace: false,
         replace_going_back: false,
@@ -61,6 +62,7 @@ fn without_annotations_the_watch_decides() {
         descriptions: Descriptions::default(),
         uninstall_wait: false,
         deletion: Deletion::Uninstall,
+        delete_adopted: false,
         hooks: HookWishes { timeout: Some(Duration::from_secs(11)), ..HookWishes::default() },
         problems: vec![],
     };
@@ -68,14 +70,30 @@ fn without_annotations_the_watch_decides() {
 }
 
 #[test]
+fn the_watchs_max_history_is_a_ceiling() {
+    let kept = |asked: &'static str, ceiling: usize| {
+        let watch = Watch { max_history: ceiling, ..watch() };
+        let wishes = Wishes::of(|key| (key == MAX_HISTORY).then_some(asked), &watch);
+        (wishes.max_history, wishes.problems.len())
+    };
+    assert_eq!([kept("1", 4), kept("4", 4)], [(1, 0), (4, 0)]);
+    for asked in ["0", "5", "00", "4294967296"] {
+        assert_eq!(kept(asked, 4), (4, 1), "{asked}");
+    }
+    assert_eq!([kept("0", 0), kept("1000", 0)], [(0, 0), (1000, 0)], "the watch keeps all");
+    let told = problem(MAX_HISTORY, "9");
+    assert!(told.contains("maxHistory") && told.contains("from 1 to 4"), "{told}");
+}
+
+#[test]
 fn every_annotation_is_heard() {
     let expected = Wishes {
-        max_history: 0,
+        max_history: 2,
         on_failure: OnFailure::Stop,
         retries: 0,
         progress_deadline: Some(Duration::from_secs(90)),
         rollback_to: RollbackTo::Revision(3),
-        adopt: true,
+        adopt: Adoption::Asked,
         render_anew: false,
         replace: true,
         replace_going_back: true,
@@ -89,6 +107,7 @@ fn every_annotation_is_heard() {
         },
         uninstall_wait: true,
         deletion: Deletion::Orphan,
+        delete_adopted: true,
         hooks: HookWishes {
             timeout: Some(Duration::from_secs(7)),
             without_install: true,
@@ -99,7 +118,7 @@ fn every_annotation_is_heard() {
         problems: vec![],
     };
     let annotations = [
-        ("chartwright.dev/max-history", "0"),
+        ("chartwright.dev/max-history", "2"),
         ("chartwright.dev/on-failure", "stop"),
         ("chartwright.dev/retries", "0"),
         ("chartwright.dev/progress-deadline", "1m30s"),
@@ -115,6 +134,7 @@ fn every_annotation_is_heard() {
         ("helm.sdk.operatorframework.io/uninstall-description", "last"),
         ("helm.sdk.operatorframework.io/uninstall-wait", "1"),
         ("chartwright.dev/deletion-policy", "orphan"),
+        ("chartwright.dev/adopted-deletion-policy", "delete"),
         ("chartwright.dev/hook-timeout", "7s"),
         ("helm.sdk.operatorframework.io/install-disable-hooks", "true"),
         ("helm.sdk.operatorframework.io/upgrade-disable-hooks", "true"),
@@ -174,12 +194,32 @@ fn every_slip_is_a_problem_that_says_what_to_write() {
 fn booleans_are_gos() {
     for (text, expected) in [("true", true), ("True", true), ("t", true), ("0", false), ("FALSE", false), ("F", false)]
     {
-        let wishes = wishes(&[(ADOPT, text)]);
-        assert_eq!((wishes.adopt, wishes.problems.len()), (expected, 0), "{text}");
+        let wishes = wishes(&[(UPGRADE_FORCE, text)]);
+        assert_eq!((wishes.replace, wishes.problems.len()), (expected, 0), "{text}");
     }
     for text in ["yes", "on", " true", "tRUE", ""] {
-        assert!(!wishes(&[(ADOPT, text)]).adopt, "{text:?}");
+        assert!(!wishes(&[(UPGRADE_FORCE, text)]).replace, "{text:?}");
     }
+}
+
+#[test]
+fn an_adoption_takes_effect_only_where_the_watch_allows_it() {
+    let adopt = |consent: Adopt, asked: &'static str| {
+        let wishes = Wishes::of(
+            |key| (key == ADOPT && !asked.is_empty()).then_some(asked),
+            &Watch { adopt: consent, ..watch() },
+        );
+        (wishes.adopt, wishes.problems.len())
+    };
+    for consent in [Adopt::Objects, Adopt::Releases] {
+        assert_eq!(adopt(consent, "true"), (Adoption::Asked, 0));
+        assert_eq!(adopt(consent, "false"), (Adoption::NotAsked, 0));
+        assert_eq!(adopt(consent, ""), (Adoption::NotAsked, 0));
+        assert_eq!(adopt(consent, "yes"), (Adoption::NotAsked, 1));
+    }
+    assert_eq!(adopt(Adopt::None, "true"), (Adoption::NotAllowed, 1), "the author reads why");
+    assert_eq!(adopt(Adopt::None, "false"), (Adoption::NotAllowed, 0));
+    assert_eq!(adopt(Adopt::None, ""), (Adoption::NotAllowed, 0));
 }
 
 #[test]

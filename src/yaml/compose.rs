@@ -39,11 +39,12 @@ pub(super) struct Composer<'t> {
     originals: Vec<Option<Original>>,
     depth: usize,
     copied: usize,
+    nodes_left: usize,
 }
 
 /// Documents.
 impl<'t> Composer<'t> {
-    pub(super) fn new(text: &'t str) -> Result<Self, YamlError> {
+    pub(super) fn new(text: &'t str, nodes_left: usize) -> Result<Self, YamlError> {
         Ok(Composer {
             scanner: Scanner::new(text)?,
             started: false,
@@ -52,7 +53,12 @@ impl<'t> Composer<'t> {
             originals: Vec::new(),
             depth: 0,
             copied: 0,
+            nodes_left,
         })
+    }
+
+    pub(super) fn nodes_left(&self) -> usize {
+        self.nodes_left
     }
 
     /// Reads the next document, if there is one.
@@ -118,6 +124,10 @@ impl<'t> Composer<'t> {
 impl Composer<'_> {
     pub(super) fn node(&mut self, place: Place) -> Result<Node, YamlError> {
         let mark = self.scanner.peek()?.mark;
+        let Some(left) = self.nodes_left.checked_sub(1) else {
+            return Err(YamlError::at(mark, Problem::TooManyNodes));
+        };
+        self.nodes_left = left;
         if let Some(token) = self.take_if(|kind| matches!(kind, Kind::Alias(_)))?
             && let Kind::Alias(name) = token.kind
         {

@@ -67,6 +67,7 @@ rules: []
 /// The kind that all cases share.
 pub async fn project() -> Project {
     let project = Project::new("App").await.reaching_out();
+    project.watch_with("adopt: releases");
     project.another_namespace("far").await;
     project.template("all.yaml", &TEMPLATE.replace("FAR", &far(&project)));
     project

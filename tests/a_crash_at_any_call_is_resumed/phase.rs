@@ -63,7 +63,9 @@ impl Phase {
     /// How many renders are left to do, by what its revision was recorded as.
     pub fn renders(self, recorded: Option<Status>) -> usize {
         match self {
-            Phase::Rollback | Phase::HelmRollback | Phase::Adoption | Phase::Delete => 0,
+            Phase::Rollback | Phase::HelmRollback | Phase::Delete => 0,
+            // Two renders tell what the chart generates.
+            Phase::Adoption => 2,
             Phase::Install | Phase::Upgrade => usize::from(recorded.is_none()),
             Phase::Overtaken => 1,
             // What was there before is there still, and its record too.

@@ -57,7 +57,7 @@ impl Seen {
     }
 
     pub fn manifests(&self) -> BTreeMap<u32, String> {
-        self.records.iter().map(|(revision, record)| (*revision, record.manifest.clone())).collect()
+        self.records.iter().map(|(revision, record)| (*revision, record.manifest.read().into_owned())).collect()
     }
 
     pub fn status(&self, revision: u32) -> Option<Status> {
@@ -110,7 +110,7 @@ impl Seen {
         json!({
             "status": record.status.as_str(),
             "description": record.description,
-            "config": record.config,
+            "config": record.config.value(),
             "manifest": record.manifest,
             "digest": own.digest,
             "owner": own.owner,
@@ -135,7 +135,7 @@ impl Seen {
         let mut names = vec![(set, "{set}".to_owned())];
         names.extend(self.cr.as_ref().and_then(ResourceExt::uid).map(|uid| (uid, "{uid}".to_owned())));
         for (revision, record) in &self.records {
-            let password = password(&record.manifest);
+            let password = password(&record.manifest.read());
             names.push((hex(digest(&SHA256, password.as_bytes()).as_ref()), format!("{{checksum {revision}}}")));
             names.push((password, format!("{{random {revision}}}")));
             names.extend(record.digest().map(|digest| (digest.to_owned(), format!("{{digest {revision}}}"))));
@@ -170,7 +170,8 @@ async fn records(project: &Project) -> BTreeMap<u32, Release> {
 /// What is in every namespace, and records, which are looked at by themselves.
 fn is_furniture(object: &DynamicObject) -> bool {
     let name = object.name_any();
-    ["kube-root-ca.crt", "default"].contains(&name.as_str()) || name.starts_with("sh.helm.release.v1.")
+    let own = ["sh.helm.release.v1.", "chartwright-"];
+    ["kube-root-ca.crt", "default"].contains(&name.as_str()) || own.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Of an object: what somebody wanted, and who did.

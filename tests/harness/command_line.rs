@@ -48,6 +48,8 @@ impl Project {
         let mut command = chartwright();
         command.args(arguments).args(["--namespace", &self.namespace]).current_dir(self.dir());
         command.env("KUBECONFIG", self.plane().kubeconfig()).env("CHARTWRIGHT_HELM", tool("helm4"));
+        // Where the operator of a test has its namespace, unless the test says otherwise.
+        command.env("CHARTWRIGHT_OPERATOR_NAMESPACE", &self.namespace);
         command
     }
 

@@ -338,7 +338,7 @@ async fn metadata(api: &Api<PartialObjectMeta<DynamicObject>>, params: &ListPara
 fn is_furniture(kind: &str, metadata: &ObjectMeta) -> bool {
     let name = metadata.name.as_deref().unwrap_or_default();
     matches!((kind, name), ("ConfigMap", "kube-root-ca.crt") | ("ServiceAccount", "default"))
-        || (kind == "Secret" && name.starts_with("sh.helm.release.v1."))
+        || (kind == "Secret" && (name.starts_with("sh.helm.release.v1.") || name.starts_with("chartwright-")))
 }
 
 /// What tells that somebody wrote an object. Where controllers report a status, their reports do not count.

@@ -86,7 +86,7 @@ impl Launch<'_> {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
         // Guarded: it must not outlive a killed test runner.
-        let mut command = lab::guard::command(env!("CARGO_BIN_EXE_chartwright")).expect("the lab program");
+        let mut command = lab::guard::command(binary()).expect("the lab program");
         // Many operators run side by side here: each has its ports only where a test asks for them.
         let given = match self.is_pod {
             true => &["run", "--watches-file=./watches.yaml"][..],
@@ -129,6 +129,11 @@ impl Launch<'_> {
         std::fs::write(&path, config.to_string()).expect("a file");
         path
     }
+}
+
+/// CHARTWRIGHT_BINARY names another build, to see that a test fails on code without the fix it covers.
+pub(super) fn binary() -> std::ffi::OsString {
+    std::env::var_os("CHARTWRIGHT_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_chartwright").into())
 }
 
 impl Operator {

@@ -31,6 +31,8 @@ pub enum Trouble {
     /// Of a hundred calls ten are answered with an error, five reset before and five after they were passed on. Watches live for
     /// some seconds only, and of a hundred five are never answered.
     Failing,
+    /// As API servers without streamed lists: a watch that asks for one is refused.
+    NoStreamedLists,
 }
 
 /// What came, and what became of it.
@@ -107,6 +109,12 @@ impl Keeper {
         self.note(&request, watches);
         if let Trouble::Slow(pause) = self.trouble {
             sleep(pause).await;
+        }
+        let wants_list = request.uri().query().unwrap_or_default().contains("sendInitialEvents=true");
+        if self.trouble == Trouble::NoStreamedLists && wants_list {
+            let (head, body) = refusal(422, number);
+            connection.head(&head, Some(body.len())).await?;
+            return connection.body(body.as_bytes()).await;
         }
         match self.fate(number) {
             Fate::Pass if watches => self.watch(request, connection, number).await,

@@ -35,6 +35,7 @@ async fn open_within(project: &Project, lookup: Lookup, calls: Calls, limits: Li
         allow_empty: false,
         crds: Default::default(),
         may_own: true,
+        made: Default::default(),
     };
     let fence = Fence::new(lookup, &target, &History::default());
     let mut catalog = kinds.catalog.clone();

@@ -18,8 +18,8 @@ use crate::telemetry::metrics::scrape;
 use crate::telemetry::metrics::text::CONTENT_TYPE;
 use crate::telemetry::serve::access::Access;
 use crate::telemetry::serve::address::{self, AddressError};
-use crate::telemetry::serve::tls::{self, TlsError};
-use crate::telemetry::serve::{Handler, Page, serve, text};
+use crate::telemetry::serve::tls::{self, Own, Renewed, TlsError};
+use crate::telemetry::serve::{Handler, Page, published, serve, text};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -32,6 +32,8 @@ pub enum EndpointError {
 /// The ports, and whom they will tell about.
 pub struct Endpoints {
     operator: Arc<OnceLock<Operator>>,
+    /// What is served where nobody gave a certificate.
+    certificate: Option<Arc<Own>>,
 }
 
 /// Where an address of its own was left empty.
@@ -41,27 +43,41 @@ impl Endpoints {
     /// Takes the ports and answers from now on, as far as there is something to say.
     pub async fn open(metrics: &flags::Metrics, health: &flags::Health) -> Result<Self, EndpointError> {
         let operator = Arc::<OnceLock<Operator>>::default();
+        let mut certificate = None;
         let address = Some(metrics.metrics_bind_address.as_str()).filter(|it| !it.is_empty()).unwrap_or(METRICS);
         if let Some(listener) = address::listen(address, "--metrics-bind-address").await? {
-            let secured = metrics
-                .metrics_secure
-                .then(|| tls::acceptor(metrics.metrics_cert_path.as_deref(), metrics.enable_http2));
+            let secured = match (metrics.metrics_secure, metrics.metrics_cert_path.as_deref()) {
+                (false, _) => None,
+                (true, Some(dir)) => Some(tls::acceptor(Arc::new(Renewed::read(dir)?), metrics.enable_http2)?),
+                (true, None) => {
+                    let own = certificate.insert(Arc::new(Own::new()?)).clone();
+                    Some(tls::acceptor(own, metrics.enable_http2)?)
+                }
+            };
             let access = metrics.metrics_require_rbac.then(Access::default);
-            start("metrics", listener, secured.transpose()?, metrics_handler(operator.clone(), access));
+            start("metrics", listener, secured, metrics_handler(operator.clone(), access));
         }
         let flag = "--health-probe-bind-address";
         if let Some(listener) = address::listen(&health.health_probe_bind_address, flag).await? {
             let handler = Health::new(operator.clone(), health.liveness_patience).handler();
             start("probes", listener, None, handler);
         }
-        Ok(Endpoints { operator })
+        Ok(Endpoints { operator, certificate })
     }
 
     /// From now on this operator is told about.
     pub fn show(&self, operator: &Operator) {
         // A second one would be a mistake of ours, and change nothing.
         let _ = self.operator.set(operator.clone());
+        if let (Some(own), Some(namespace)) = (&self.certificate, own_namespace(std::env::var("POD_NAMESPACE").ok())) {
+            tokio::spawn(published::share(operator.client.clone(), namespace, own.clone()));
+        }
     }
+}
+
+/// The namespace that the operator runs in. Outside of a cluster there is none, and nothing to share a certificate with.
+fn own_namespace(named: Option<String>) -> Option<String> {
+    named.filter(|name| !name.trim().is_empty())
 }
 
 fn start(what: &str, listener: TcpListener, tls: Option<TlsAcceptor>, handler: Handler) {

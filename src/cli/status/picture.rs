@@ -7,6 +7,7 @@ use super::rows;
 use super::told::{Ready, Told, ago};
 use super::tree::{self, Node};
 use crate::hooks;
+use crate::printable::escaped;
 use crate::redaction::Redactor;
 use crate::release::mask::MASK;
 use crate::release::{HookPhase, Release};
@@ -120,7 +121,7 @@ impl Picture {
 
     pub fn text(&self, colour: bool, now: Timestamp) -> String {
         let (bold, end) = if colour { (BOLD, END) } else { ("", "") };
-        let mut text = format!("{bold}{}{end}\n", self.told.shown());
+        let mut text = format!("{bold}{}{end}\n", escaped(&self.told.shown()));
         for (name, said) in self.facts(colour, now) {
             text.push_str(&format!("  {name:<10} {said}\n"));
         }
@@ -129,16 +130,16 @@ impl Picture {
                 text.push_str(&format!("\n{bold}{title}{end}\n{body}"));
             }
         };
-        section("Conditions", self.conditions(now));
+        section("Conditions", escaped(&self.conditions(now)).into_owned());
         section("Objects", tree::text(&self.objects, self.told.metadata.namespace.as_deref(), colour));
-        section("Hooks", self.hook_lines(now));
-        section("Not known", self.unknown.iter().map(|why| format!("  {why}\n")).collect());
+        section("Hooks", escaped(&self.hook_lines(now)).into_owned());
+        section("Not known", self.unknown.iter().map(|why| format!("  {}\n", escaped(why))).collect());
         text
     }
 
     fn facts(&self, colour: bool, now: Timestamp) -> Vec<(&'static str, String)> {
         let told = &self.told;
-        let mut facts = vec![("Ready", self.readiness(colour))];
+        let mut facts = vec![];
         facts.push(("Release", self.release_sentence(now)));
         let generation = told.metadata.generation.unwrap_or_default();
         let seen = if told.is_observed() { "seen by the operator" } else { "not seen by the operator yet" };
@@ -159,7 +160,8 @@ impl Picture {
         for (key, name) in [("kept", "Kept"), ("adopted", "Adopted")] {
             facts.extend(Some(told.list(key).join(", ")).filter(|list| !list.is_empty()).map(|list| (name, list)));
         }
-        facts
+        let facts = facts.into_iter().map(|(name, said): (_, String)| (name, escaped(&said).into_owned()));
+        std::iter::once(("Ready", self.readiness(colour))).chain(facts).collect()
     }
 
     fn readiness(&self, colour: bool) -> String {
@@ -171,7 +173,7 @@ impl Picture {
         };
         let word = if colour { format!("{paint}{word}{END}") } else { word.to_owned() };
         match self.told.error() {
-            Some(error) => format!("{word}: {}", error.trim().replace('\n', "\n             ")),
+            Some(error) => format!("{word}: {}", escaped(error.trim()).replace('\n', "\n             ")),
             None => word,
         }
     }

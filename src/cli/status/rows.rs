@@ -4,6 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::told::{Ready, Told, ago};
+use crate::printable::escaped;
 
 /// Characters of an error, unless more is asked for.
 const SHORT: usize = 80;
@@ -33,7 +34,8 @@ pub fn text(all: &[Told], look: Look, now: Timestamp) -> String {
         heading.extend(["OBJECTS", "GENERATION", "NOTES"]);
     }
     heading.push("LAST ERROR");
-    let rows: Vec<Vec<String>> = all.iter().map(|told| row(told, look, now)).collect();
+    let escaped = |told: &Told| row(told, look, now).iter().map(|cell| escaped(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = all.iter().map(escaped).collect();
     let table = crate::cli::output::table(&heading, &rows);
     let (first, rest) = table.split_once('\n').unwrap_or((&table, ""));
     let lines = rest.lines().zip(all).map(|(line, told)| match colour(told).filter(|_| look.colour) {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::children::ends_by_itself;
 use crate::health::{self, Health, State};
 use crate::object::{ObjectId, split_api_version};
+use crate::printable::escaped;
 
 /// Owners of owners of owners: a CronJob's Job's pod has two above it.
 const DEEPEST: usize = 4;
@@ -130,9 +131,9 @@ fn draw(nodes: &[Node], namespace: Option<&str>, indent: &str, lines: &mut Vec<L
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         let message = if node.health.message == "exists" { String::new() } else { node.health.message.clone() };
         lines.push(Line {
-            drawn: format!("{indent}{branch}{}", node.shown(namespace)),
+            drawn: format!("{indent}{branch}{}", escaped(&node.shown(namespace))),
             state: node.health.state,
-            message,
+            message: escaped(&message).into_owned(),
         });
         draw(&node.below, namespace, &format!("{indent}{rest}"), lines);
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::masking::encoded_twice;
 use super::suspicion::is_common;
-use crate::cli::output::for_terminal;
+use crate::printable::escaped;
 use crate::redaction::Redactor;
 
 /// Names the reasons for which something is not there.
@@ -68,7 +68,7 @@ impl Bundle {
         while !text.is_char_boundary(start) {
             start += 1;
         }
-        self.files.insert(path.into(), Content::Text(for_terminal(&text[start..]).into_owned()));
+        self.files.insert(path.into(), Content::Text(escaped(&text[start..]).into_owned()));
     }
 
     /// Adds data.

@@ -229,8 +229,9 @@ impl Collector<'_> {
         }
         mask::learn(bundle.redactor(), history.iter());
         for release in history.iter() {
-            bundle.hide(masking::manifest_secrets(&release.manifest));
-            bundle.hide_taken(masking::suspicious_of_release(release.config.clone(), &release.manifest));
+            let manifest = release.manifest.read();
+            bundle.hide(masking::manifest_secrets(&manifest));
+            bundle.hide_taken(masking::suspicious_of_release(release.config.value(), &manifest));
         }
         Ok(history.iter().map(masking::revision).collect())
     }

@@ -103,7 +103,7 @@ pub fn resource(mut cr: Value, is_blind: bool, taken: &mut Vec<Value>) -> Value 
 pub fn suspicious_of_release(mut values: Value, manifest: &str) -> Vec<Value> {
     let mut taken = vec![];
     suspicion::mask(&mut values, &mut taken);
-    let rendered = manifest::read(manifest).unwrap_or_default();
+    let rendered = manifest::read_record(manifest).unwrap_or_default();
     for object in rendered.objects.iter().filter(|object| object.kind() != "Secret") {
         suspicion::find(object.value(), &mut taken);
     }

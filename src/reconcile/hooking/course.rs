@@ -5,6 +5,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Waiting;
+use crate::cluster::clock;
 use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Mark, Policy, Step, words};
 use crate::manifest::{self, Hook};
@@ -36,7 +37,7 @@ pub(super) struct HookCourse<'a> {
 impl HookCourse<'_> {
     pub(super) async fn run(&mut self) -> Result<(), ReconcileError> {
         loop {
-            match hooks::next(self.event, &self.release.hooks, self.marks(), Timestamp::now()) {
+            match hooks::next(self.event, &self.release.hooks, self.marks(), clock::now()) {
                 Step::Done => break,
                 Step::Look(mark) => self.end(mark).await?,
                 Step::Begin(mark) => {
@@ -97,7 +98,7 @@ impl HookCourse<'_> {
             }
             Ok(Look::Running { id, object }) => {
                 let limit = hooks::limit_of(&object, subject.wishes.hooks.timeout);
-                let Some(left) = mark.left(limit, Timestamp::now()) else {
+                let Some(left) = mark.left(limit, hooks::created(&object), clock::now()) else {
                     let words = words::last(&id, &object, &subject.calls).await;
                     let why = words.map_or("it still runs".to_owned(), |words| words.sentence());
                     let limit = limit.as_secs();
@@ -114,7 +115,7 @@ impl HookCourse<'_> {
                 let first = objects.first().ok_or(ReconcileError::Unsettled)?;
                 let (id, limit) =
                     (first.object.id(), hooks::limit_of(first.object.value(), subject.wishes.hooks.timeout));
-                let Some(left) = mark.left(limit, Timestamp::now()) else {
+                let Some(left) = mark.left(limit, None, clock::now()) else {
                     let why = "what is in its place is being deleted and does not go".to_owned();
                     let error = HookError::TooLong { event: self.event, id: Box::new(id), limit: limit.as_secs(), why };
                     return Err(self.failed(&runner, &mark, &run, error).await);
@@ -145,6 +146,7 @@ impl HookCourse<'_> {
         // The record may be older than what the watch allows, or written by somebody else.
         let outside = reach::of_hooks(std::slice::from_ref(hook), runner.namespace, runner.kinds);
         self.subject.check_outside(outside).await?;
+        self.subject.check_hook(hook, &self.release, runner.kinds)?;
         match runner.begin(hook, run).await? {
             Begun::Later(_) => Ok(Look::Absent),
             Begun::Made => {
@@ -284,7 +286,7 @@ impl HookCourse<'_> {
 
 /// Whether any object of a hook is waited for.
 fn is_waited_for(hook: &HookRecord) -> Result<bool, ReconcileError> {
-    let rendered = manifest::read_record(&hook.manifest)?;
+    let rendered = manifest::read_record(&hook.manifest.read())?;
     let mut objects = rendered.hooks.iter().flat_map(Hook::objects);
     Ok(objects.any(|object| hooks::is_waited_for(object.kind())))
 }

@@ -34,7 +34,19 @@ impl Subject<'_> {
         history: History,
     ) -> Result<History, ReconcileError> {
         let is_on = self.wishes.hooks.run_at(event);
-        let Some(latest) = history.latest() else {
+        let latest = history.latest();
+        if let Some(latest) = latest.filter(|latest| !latest.is_proven() && is_on && hooks::has(event, &latest.hooks)) {
+            let message = format!(
+                "The {} hooks of revision {} are not run: this operator does not vouch for its record",
+                event.as_str(),
+                latest.revision
+            );
+            self.warn("HooksSkipped", &message).await;
+        }
+        if latest.is_some_and(|latest| !latest.is_proven()) {
+            return Ok(history);
+        }
+        let Some(latest) = latest else {
             // In a namespace that goes, the records may go first. Then only the chart tells whether there were hooks.
             let is_likely = is_on && self.told_revision().is_some();
             if is_likely && self.context.chart.current().mentions(event.as_str()) && self.is_namespace_going().await? {
@@ -86,7 +98,7 @@ impl Subject<'_> {
     fn leaving_record(&self, latest: Release, event: Event) -> Result<Release, ReconcileError> {
         let mut release = latest;
         if release.own.is_none() {
-            release.own = Some(self.own_of_helms(&release));
+            release.own = Some(self.own_of_helms(&release)?);
         }
         if release.status != Status::Uninstalling {
             let description = self.wishes.descriptions.uninstall.as_deref();
@@ -115,10 +127,10 @@ impl Subject<'_> {
     }
 
     /// Our part of a record that helm wrote. That helm did is kept in it: helm takes our marks off the objects.
-    fn own_of_helms(&self, release: &Release) -> Own {
-        let objects = members(&release.manifest, &self.namespace, &self.context.kinds.kinds());
+    fn own_of_helms(&self, release: &Release) -> Result<Own, ReconcileError> {
+        let objects = members(&release.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         let hold = Hold { to: None, digest: String::new(), by: HeldBy::Helm, failed: None };
-        Own { objects, hold: Some(hold), ..self.own(release.digest().unwrap_or_default().to_owned()) }
+        Ok(Own { objects, hold: Some(hold), ..self.own(release.digest().unwrap_or_default().to_owned()) })
     }
 
     async fn note_trouble(&self, mut release: Release, error: &ReconcileError) -> Result<(), ReconcileError> {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Applied, HeldBy, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Status};
+use super::super::{Applied, HeldBy, Hold, HookPhase, HookRecord, HookRun, OwnerMark, Proof, Status, Text};
 use super::*;
 use crate::hooks;
 use crate::object::ObjectId;
@@ -14,8 +14,8 @@ pub fn release() -> Release {
         revision: 3,
         status: Status::Deployed,
         chart: json!({"apiVersion": "v2", "name": "app", "version": "0.1.0"}),
-        defaults: json!({}),
-        config: json!({"replicas": 2}),
+        defaults: json!({}).into(),
+        config: json!({"replicas": 2}).into(),
         manifest: "---\napiVersion: v1\n".into(),
         hooks: vec![],
         notes: "Have fun".into(),
@@ -23,6 +23,8 @@ pub fn release() -> Release {
         first_deployed: "2026-11-16T12:00:00.123456789Z".parse().unwrap(),
         last_deployed: "2026-11-16T13:00:00Z".parse().unwrap(),
         own: Some(Own { digest: "d1".into(), ..Default::default() }),
+        claimed: None,
+        proof: Proof::default(),
         stored: Stored::default(),
     }
 }
@@ -42,7 +44,7 @@ fn set_release(secret: &mut Secret, bytes: Vec<u8>) {
 }
 
 fn helm_json(secret: &Secret) -> Value {
-    unpack(&secret.data.as_ref().unwrap()[HELM_KEY].0).unwrap()
+    budget::read(&unwrapped(&secret.data.as_ref().unwrap()[HELM_KEY].0).unwrap(), &RECORD).unwrap()
 }
 
 /// As the API server merges it.
@@ -156,7 +158,6 @@ fn a_restored_record_belongs_to_the_namespace_that_it_is_in() {
 #[test]
 fn an_unreadable_record_is_an_error_that_names_it() {
     let secret = encode(&release(), now()).unwrap();
-    let bomb = STANDARD.encode(gzip::pack(&vec![b' '; gzip::UNPACKED_LIMIT as usize + 1]));
     let broken = STANDARD.encode(&gzip::pack(b"{}")[..10]);
     let other = STANDARD.encode(r#"{"name": "other", "version": 1}"#);
     let cases = [
@@ -164,7 +165,6 @@ fn an_unreadable_record_is_an_error_that_names_it() {
         ("", "its data is not Helm's JSON ("),
         ("bnVsbA==", "its data is not Helm's JSON ("),
         (&broken, "its data cannot be unpacked ("),
-        (&bomb, "its data is more than 64 MiB when unpacked;"),
         (&other, "it says that it is revision 1 of \"other\", which belongs under another name;"),
     ];
     for (data, reason) in cases {
@@ -175,6 +175,93 @@ fn an_unreadable_record_is_an_error_that_names_it() {
         assert!(message.starts_with(&format!("{wanted}{reason}")), "{message}");
     }
     assert!(decode(&Secret::default()).unwrap_err().to_string().contains("it has no data key `release`"));
+}
+
+/// The record of [`release`] with this text in its JSON, in place of a member that it has not.
+fn with_member(member: &str) -> Result<Release, RecordError> {
+    let text = format!(r#"{{"name": "web", "version": 3, {member}}}"#);
+    let mut secret = encode(&release(), now()).unwrap();
+    set_release(&mut secret, STANDARD.encode(gzip::pack(text.as_bytes())).into_bytes());
+    decode(&secret)
+}
+
+#[test]
+fn a_record_that_exceeds_a_limit_is_an_error_that_names_it_and_the_limit() {
+    let list = |item: &str, count: usize| vec![item; count].join(",");
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let cases = [
+        (format!(r#""manifest": "{}""#, "a".repeat(16 << 20)), "it is more than 16 MiB when unpacked"),
+        (format!(r#""later": "{}""#, "a".repeat(16 << 20)), "it is more than 16 MiB when unpacked"),
+        (format!(r#""chart": {{"files": [{}]}}"#, list("1", 200_000)), "its JSON has more than 200000 items"),
+        (format!(r#""config": {{"a": [{}]}}"#, list("[]", 150_000)), "its JSON has more than 200000 items"),
+        (format!(r#""config": {{"a": {}}}"#, nested(130)), "its JSON is nested more than 127 levels deep"),
+        (format!(r#""later": {}"#, nested(100_000)), "its JSON is nested more than 127 levels deep"),
+        (format!(r#""hooks": [{}]"#, list("{}", 2001)), "it has more than 2000 hooks"),
+        (format!(r#""manifest": "{}""#, "---\\n{kind: A}\\n".repeat(20_001)), "it lists more than 20000 objects"),
+        (
+            format!(r#""chart": {{"metadata": {{"a": "{}"}}}}"#, "a".repeat(200_000)),
+            "its chart metadata is more than 128 KiB",
+        ),
+        (
+            format!(r#""info": {{"description": "{}"}}"#, "a".repeat(2 << 20)),
+            "its names and descriptions are more than 1024 KiB together",
+        ),
+    ];
+    for (member, reason) in cases {
+        let error = with_member(&member).unwrap_err();
+        assert_eq!(error.category(), Category::RecordUnusable);
+        let wanted = format!(
+            "the release record in Secret default/sh.helm.release.v1.web.v3 exceeds a limit of this operator: {reason}; "
+        );
+        assert!(error.to_string().starts_with(&wanted), "{error}");
+    }
+}
+
+#[test]
+fn large_records_of_helm_are_read() {
+    let list = |item: &str, count: usize| vec![item; count].join(",");
+    let manifest = "apiVersion: v1\\nkind: ConfigMap\\n".repeat(400_000);
+    let read = with_member(&format!(r#""manifest": "{manifest}""#)).unwrap();
+    assert_eq!(read.manifest.len(), 400_000 * 31);
+    assert!(read.weight().held < 1 << 20, "{:?}", read.weight());
+    with_member(&format!(r#""chart": {{"templates": [{}]}}"#, list(r#"{"name": "a", "data": "YQ=="}"#, 10_000)))
+        .unwrap();
+    with_member(&format!(r#""config": {{"a": [{}]}}"#, list("1", 190_000))).unwrap();
+}
+
+#[test]
+fn values_that_no_one_could_read_are_refused_when_the_record_is_read() {
+    for value in [r#"{"a": 1e999}"#, r#"{"a": "\ud800"}"#, "[]", "1", r#""text""#] {
+        for member in [format!(r#""config": {value}"#), format!(r#""chart": {{"values": {value}}}"#)] {
+            let error = with_member(&member).unwrap_err();
+            assert!(matches!(error, RecordError::Unreadable { reason: Unreadable::Json(_), .. }), "{member}: {error}");
+        }
+    }
+    assert_eq!(with_member(r#""config": null"#).unwrap().config, json!({}));
+}
+
+#[test]
+fn templates_are_noticed_and_not_kept() {
+    let is_thin = |chart: &str| with_member(&format!(r#""chart": {chart}"#)).unwrap().stored.is_thin();
+    assert!(!is_thin(r#"{"templates": [{"name": "a"}]}"#));
+    for chart in [
+        "null",
+        "{}",
+        r#"{"templates": null}"#,
+        r#"{"templates": []}"#,
+        r#"{"templates": {"a": 1}}"#,
+        r#"{"templates": 1}"#,
+    ] {
+        assert!(is_thin(chart), "{chart}");
+    }
+}
+
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let too_much = Release { manifest: "a".repeat(17 << 20).into(), ..release() };
+    let error = encode(&too_much, now()).unwrap_err();
+    assert!(matches!(error, RecordError::WouldExceed { exceeded: Exceeded::Bytes(_), .. }), "{error}");
+    assert_eq!(error.category(), Category::InvalidManifest);
 }
 
 #[test]
@@ -189,7 +276,7 @@ fn broken_data_of_ours_does_not_make_the_record_somebody_elses() {
 #[test]
 fn a_record_that_a_secret_cannot_hold_is_refused() {
     let noise = incompressible();
-    let error = encode(&Release { manifest: noise, ..release() }, now()).unwrap_err();
+    let error = encode(&Release { manifest: noise.into(), ..release() }, now()).unwrap_err();
     assert!(matches!(error, RecordError::RecordTooLarge { size, .. } if size > SECRET_LIMIT), "{error}");
     assert!(error.to_string().contains("let the chart render less"), "{error}");
 }
@@ -240,7 +327,7 @@ fn hook() -> impl Strategy<Value = HookRecord> {
         let phase = if run.2 { HookPhase::Succeeded } else { HookPhase::None };
         HookRecord {
             name: "h".into(),
-            manifest: text,
+            manifest: text.into(),
             delete_policies: events.clone(),
             events,
             weight,
@@ -271,7 +358,7 @@ fn own() -> impl Strategy<Value = Own> {
 prop_compose! {
     fn any_release()(
         name in "[a-z]([-a-z0-9]{0,50}[a-z0-9])?",
-        revision in any::<u32>(),
+        revision in 0..=LAST_REVISION,
         status in proptest::sample::select(Status::ALL.to_vec()),
         config in proptest::collection::btree_map(".*", ".*", 0..4),
         texts in (".*", ".*", ".*"),
@@ -279,9 +366,10 @@ prop_compose! {
         times in (time(), time()),
         own in proptest::option::of(own()),
     ) -> Release {
-        let (manifest, notes, description) = texts;
+        let (manifest, notes, description): (String, String, String) = texts;
         let (first_deployed, last_deployed) = times;
-        let config = json!(config);
+        let config = json!(config).into();
+        let (manifest, notes): (Text, Text) = (manifest.into(), notes.into());
         Release {
             name, revision, status, config, manifest, notes, description, hooks, first_deployed, last_deployed, own,
             ..release()

@@ -4,8 +4,11 @@
 //! between them: what is older than what is known is not news and changes nothing.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use crate::aside;
 use crate::packed::Packed;
+use crate::release::budget::{OWN_OF_ALL_REVISIONS, REVISIONS};
 use crate::release::{Own, OwnerMark, Revisions, Status, Summary};
 
 /// Which record.
@@ -34,21 +37,41 @@ pub enum Life {
 pub enum Part {
     Foreign,
     Unreadable,
+    Ours(Ours),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ours {
     /// [`Own`] as it is stored, packed: a small part of what it takes when it is read.
-    Ours(Packed),
+    packed: Packed,
+    /// Unpacked.
+    json_len: usize,
+    /// Beside it, so that nobody unpacks all records of a release to see whose it is.
+    owner: Arc<OwnerMark>,
 }
 
 impl Part {
     pub fn of(own: &Own) -> Self {
-        Part::Ours(Packed::new(&own.to_json()))
+        let json = own.to_json();
+        Part::Ours(Ours { packed: Packed::new(&json), json_len: json.len(), owner: Arc::new(own.owner.clone()) })
     }
 
     pub fn own(&self) -> Option<Own> {
         match self {
-            Part::Ours(packed) => Own::from_bytes(&packed.bytes()).ok(),
+            Part::Ours(ours) => Own::from_bytes(&ours.packed.bytes()).ok(),
             Part::Foreign | Part::Unreadable => None,
         }
     }
+}
+
+/// What records hold. None where one does not tell. It takes long where there is much, so nobody holds a table meanwhile.
+pub fn summaries(entries: Vec<(u32, Status, Part)>) -> Option<Revisions> {
+    let length = entries.iter().map(|(_, _, part)| if let Part::Ours(ours) = part { ours.json_len } else { 0 }).sum();
+    let summaries = entries.into_iter().map(|(revision, status, part)| match part {
+        Part::Foreign => Some(Summary { revision, status, own: None }),
+        part => part.own().map(|own| Summary { revision, status, own: Some(own) }),
+    });
+    aside::here(length, || summaries.collect::<Option<Vec<_>>>().map(Revisions::new))
 }
 
 #[derive(Default)]
@@ -62,8 +85,13 @@ pub struct Table {
 #[derive(Default)]
 struct Known(HashMap<Box<str>, HashMap<Box<str>, Entries>>);
 
-/// The records of one release, with their revisions.
-type Entries = Vec<(u32, Entry)>;
+/// The records of one release, by their revisions.
+#[derive(Default)]
+struct Entries {
+    sorted: Vec<(u32, Entry)>,
+    /// There are more than anybody holds.
+    are_too_many: bool,
+}
 
 /// What a new list replaced.
 pub struct Replaced {
@@ -73,26 +101,39 @@ pub struct Replaced {
 }
 
 impl Table {
-    /// None where a record's summary does not tell what it holds.
-    pub fn revisions(&self, namespace: &str, release: &str) -> Option<Revisions> {
-        let summaries = self.known.entries(namespace, release).iter().filter_map(|(revision, entry)| {
-            let Life::There(status, part) = &entry.life else { return None };
-            Some(match part {
-                Part::Foreign => Some(Summary { revision: *revision, status: *status, own: None }),
-                part => part.own().map(|own| Summary { revision: *revision, status: *status, own: Some(own) }),
-            })
-        });
-        summaries.collect::<Option<Vec<_>>>().map(Revisions::new)
-    }
-
-    /// The custom resources that the known records of a release name as theirs.
-    pub fn owners(&self, namespace: &str, release: &str) -> Vec<OwnerMark> {
-        let entries = self.known.entries(namespace, release).iter();
-        let parts = entries.filter_map(|(_, entry)| match &entry.life {
-            Life::There(_, part) => part.own(),
+    /// The records of a release, for [`summaries`]. None where there are too many.
+    pub fn entries(&self, namespace: &str, release: &str) -> Option<Vec<(u32, Status, Part)>> {
+        let is_held =
+            !self.known.has_too_many(namespace, release) && self.own_len(namespace, release) <= OWN_OF_ALL_REVISIONS;
+        let there = self.known.entries(namespace, release).iter().filter_map(|(revision, entry)| match &entry.life {
+            Life::There(status, part) => Some((*revision, *status, part.clone())),
             Life::Gone => None,
         });
-        parts.map(|own| own.owner).collect()
+        is_held.then(|| there.collect())
+    }
+
+    /// The length of our parts of a release's records as JSON.
+    pub fn own_len(&self, namespace: &str, release: &str) -> usize {
+        let lengths = self.known.entries(namespace, release).iter().map(|(_, entry)| match &entry.life {
+            Life::There(_, Part::Ours(ours)) => ours.json_len,
+            _ => 0,
+        });
+        lengths.sum()
+    }
+
+    /// The custom resources that the known records of a release name as theirs, each once.
+    pub fn owners(&self, namespace: &str, release: &str) -> Vec<OwnerMark> {
+        let mut owners: Vec<&OwnerMark> = vec![];
+        for (_, entry) in self.known.entries(namespace, release) {
+            if let Life::There(_, Part::Ours(ours)) = &entry.life
+                && owners.last() != Some(&&*ours.owner)
+            {
+                owners.push(&ours.owner);
+            }
+        }
+        owners.sort();
+        owners.dedup();
+        owners.into_iter().cloned().collect()
     }
 
     /// Takes over what an answer or the watch says about a record. Says whether that is news.
@@ -142,12 +183,18 @@ impl Table {
 
 impl Known {
     fn entries(&self, namespace: &str, release: &str) -> &[(u32, Entry)] {
-        self.0.get(namespace).and_then(|releases| releases.get(release)).map_or(&[], Vec::as_slice)
+        self.0.get(namespace).and_then(|releases| releases.get(release)).map_or(&[], |entries| &entries.sorted)
+    }
+
+    fn has_too_many(&self, namespace: &str, release: &str) -> bool {
+        let entries = self.0.get(namespace).and_then(|releases| releases.get(release));
+        entries.is_some_and(|entries| entries.are_too_many)
     }
 
     fn get(&self, spot: &Spot) -> Option<&Entry> {
         let entries = self.entries(&spot.namespace, &spot.release);
-        entries.iter().find(|(revision, _)| *revision == spot.revision).map(|(_, entry)| entry)
+        let at = entries.binary_search_by_key(&spot.revision, |(revision, _)| *revision).ok()?;
+        entries.get(at).map(|(_, entry)| entry)
     }
 
     fn releases(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -159,24 +206,29 @@ impl Known {
         let entries = self.entries(namespace, release).iter();
         let mut lives: Vec<_> = entries.map(|(revision, entry)| (*revision, &entry.life)).collect();
         lives.retain(|(_, life)| **life != Life::Gone);
-        lives.sort_unstable_by_key(|(revision, _)| *revision);
         lives
     }
 
     fn put(&mut self, spot: &Spot, entry: Entry) -> bool {
         let releases = self.0.entry(spot.namespace.clone()).or_default();
         let entries = releases.entry(spot.release.clone()).or_default();
-        match entries.iter_mut().find(|(revision, _)| *revision == spot.revision) {
-            Some((_, known)) if known.version >= entry.version => false,
-            Some((_, known)) => {
+        match entries.sorted.binary_search_by_key(&spot.revision, |(revision, _)| *revision) {
+            Ok(at) => {
+                let known = &mut entries.sorted[at].1;
+                if known.version >= entry.version {
+                    return false;
+                }
                 let is_news = known.life != entry.life;
                 *known = entry;
                 is_news
             }
-            None => {
-                // Most releases have one record that is not superseded.
-                entries.reserve_exact(1);
-                entries.push((spot.revision, entry));
+            Err(_) if entries.sorted.len() == REVISIONS => !std::mem::replace(&mut entries.are_too_many, true),
+            Err(at) => {
+                if entries.sorted.is_empty() {
+                    // Most releases have one record that is not superseded.
+                    entries.sorted.reserve_exact(1);
+                }
+                entries.sorted.insert(at, (spot.revision, entry));
                 true
             }
         }
@@ -185,10 +237,10 @@ impl Known {
     fn remove(&mut self, spot: &Spot, version: u64) -> bool {
         let Some(releases) = self.0.get_mut(&spot.namespace) else { return false };
         let Some(entries) = releases.get_mut(&spot.release) else { return false };
-        let gone = entries.iter().position(|(revision, entry)| *revision == spot.revision && entry.version <= version);
-        let Some(gone) = gone else { return false };
-        let (_, entry) = entries.swap_remove(gone);
-        if entries.is_empty() {
+        let at = entries.sorted.binary_search_by_key(&spot.revision, |(revision, _)| *revision).ok();
+        let Some(at) = at.filter(|at| entries.sorted[*at].1.version <= version) else { return false };
+        let (_, entry) = entries.sorted.remove(at);
+        if entries.sorted.is_empty() {
             releases.remove(&spot.release);
         }
         if releases.is_empty() {
@@ -201,6 +253,12 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Table {
+        fn revisions(&self, namespace: &str, release: &str) -> Option<Revisions> {
+            summaries(self.entries(namespace, release)?)
+        }
+    }
 
     fn spot(revision: u32) -> Spot {
         Spot { namespace: "here".into(), release: "web".into(), revision }
@@ -274,6 +332,20 @@ mod tests {
         assert!(table.owners("here", "gone").is_empty());
         assert!(table.revisions("here", "same").unwrap().is_empty(), "we removed it while the list was under way");
         assert!(!table.revisions("here", "ours").unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_a_release_with_too_many_records_only_the_records_can_tell() {
+        let mut table = Table::default();
+        for revision in (1..=REVISIONS as u32).rev() {
+            assert!(table.put(&spot(revision), entry(1, Status::Failed)));
+        }
+        assert_eq!(table.revisions("here", "web").unwrap().latest().unwrap().revision, REVISIONS as u32);
+        assert_eq!(table.owners("here", "web").len(), 1, "each once");
+        assert!(table.put(&spot(9_999), entry(2, Status::Failed)));
+        assert!(!table.put(&spot(10_000), entry(2, Status::Failed)), "that is no news");
+        assert_eq!(table.revisions("here", "web"), None);
+        assert_eq!(table.known.entries("here", "web").len(), REVISIONS);
     }
 
     #[test]

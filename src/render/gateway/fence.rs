@@ -3,7 +3,8 @@
 //! **Contract.** Within [`Lookup::Release`], an object is shown only if it is provably of this release. Its own metadata says
 //! so; nothing else counts outside of the release's namespace, for whoever writes a Secret there can have the record say anything. In
 //! the namespace the record counts too, where nobody else claims the object: by UID, and for what hooks made that left no
-//! marks. What was adopted elsewhere is not shown: the author of the custom resource asked for the marks.
+//! marks. What was adopted is never shown as the release's own: the author of the custom resource asked for the marks. Both the record and the
+//! object say so, and either is enough.
 //!
 //! Whoever writes a custom resource can smuggle a `lookup` in through `tpl`; they may name any object, but cannot change what it
 //! says about itself.
@@ -12,6 +13,7 @@ use std::collections::{HashMap, HashSet};
 
 use kube::core::ObjectMeta;
 
+use crate::adoption;
 use crate::applyset;
 use crate::manifest::HOOK;
 use crate::object::{Object, ObjectKey};
@@ -30,7 +32,7 @@ pub struct Fence {
     owner: Owner,
     /// What was applied, with the UIDs that it had.
     applied: HashMap<ObjectKey, HashSet<String>>,
-    /// What was there before the release, outside of its namespace.
+    /// What was there before the release, by its records.
     adopted: HashSet<ObjectKey>,
     /// What hooks made: a list by Helm's label does not hold it.
     hooked: HashSet<ObjectKey>,
@@ -67,13 +69,13 @@ impl Fence {
     fn note(&mut self, release: &Release) {
         for applied in release.own.iter().flat_map(|own| &own.objects) {
             let key = applied.id.key();
-            if applied.is_adopted && !self.is_inside(&key) {
+            if applied.is_adopted {
                 self.adopted.insert(key.clone());
             }
             self.applied.entry(key).or_default().extend(applied.uid.clone());
         }
         for hook in release.hooks.iter().filter(|hook| hook.last_run.started_at.is_some()) {
-            let object = yaml::parse(&hook.manifest).ok().and_then(|value| Object::new(value).ok());
+            let object = yaml::parse(&hook.manifest.read()).ok().and_then(|value| Object::new(value).ok());
             let Some(mut key) = object.map(|object| object.id().key()) else { continue };
             self.hooked.insert(key.clone());
             // Where it has none, it is in the release's namespace or, by its kind, in none.
@@ -112,12 +114,12 @@ impl Fence {
     }
 
     fn is_own(&self, key: &ObjectKey, live: &ObjectMeta) -> bool {
-        if self.adopted.contains(key) {
+        if self.adopted.contains(key) || adoption::is_marked(live) {
             return false;
         }
         match ownership::judge(live, &self.release, &self.namespace, &self.owner) {
             Claim::Ours => true,
-            Claim::Foreign(_) => false,
+            Claim::Foreign(_) | Claim::Helm => false,
             Claim::Loose => self.is_part_of_us(live) || (self.is_inside(key) && self.is_recorded(key, live)),
         }
     }

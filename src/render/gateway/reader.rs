@@ -16,6 +16,7 @@ use kube::Resource;
 use kube::api::DynamicObject;
 use kube::core::{ListMeta, ObjectMeta};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::fence::{Fence, Place};
@@ -25,6 +26,7 @@ use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::namespaces::{Namespaces, Scope};
 use crate::object::ObjectKey;
+use crate::sensitive::{Labels, Sensitive};
 
 /// Helm puts it on every object of a release, so a list need not hold any other.
 const MANAGED_BY_HELM: &str = "&labelSelector=app.kubernetes.io%2Fmanaged-by%3DHelm";
@@ -119,13 +121,25 @@ pub struct Shown {
 pub struct Refused {
     /// `Secret kube-system/token`, or `Secrets in kube-system`.
     pub what: String,
-    /// The line in watches.yaml that would show it.
-    pub allowed_by: &'static str,
+    /// The line in watches.yaml that would show it. None where nothing shows it.
+    pub allowed_by: Option<&'static str>,
 }
 
 #[derive(Deserialize)]
 struct Head {
     metadata: ObjectMeta,
+    /// Of a Secret.
+    #[serde(rename = "type")]
+    secret_type: Option<Value>,
+}
+
+impl Head {
+    /// Whether no setting shows it: records, tokens and the operator's own Secrets.
+    fn is_sensitive(&self, key: &ObjectKey) -> bool {
+        let secret_type = self.secret_type.as_ref().and_then(Value::as_str);
+        let labels = self.metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+        Sensitive::of(&key.group, &key.kind, secret_type, &key.name, &labels).is_some()
+    }
 }
 
 #[derive(Deserialize, Serialize)]
@@ -193,8 +207,9 @@ impl Reader {
         let Some(text) = self.ask(&path(kind, key)).await? else {
             return Ok(Shown { text: None, refused: None });
         };
-        let Head { metadata } = parse(&text)?;
-        if self.fence.shows(key, &metadata) {
+        let head: Head = parse(&text)?;
+        let is_sensitive = head.is_sensitive(key);
+        if !is_sensitive && self.fence.shows(key, &head.metadata) {
             self.tell(&text)?;
             return Ok(Shown { text: Some(text), refused: None });
         }
@@ -203,7 +218,10 @@ impl Reader {
             None => format!("{} {}", key.kind, key.name),
         };
         let place = key.namespace.as_deref().map_or(Place::Everywhere, Place::Namespace);
-        Ok(Shown { text: None, refused: Some(Refused { what, allowed_by: self.fence.key_to(place) }) })
+        Ok(Shown {
+            text: None,
+            refused: Some(Refused { what, allowed_by: Some(self.fence.key_to(place)).filter(|_| !is_sensitive) }),
+        })
     }
 
     async fn list(&self, kind: &Kind, namespace: Option<&str>) -> Result<Shown, ReadError> {
@@ -267,9 +285,9 @@ impl Reader {
     }
 
     fn add(&self, kind: &Kind, item: Box<RawValue>, own: &mut Own) -> Result<(), ReadError> {
-        let Head { metadata } = parse(item.get())?;
-        let key = key_of(kind, &metadata);
-        if self.fence.shows(&key, &metadata) {
+        let head: Head = parse(item.get())?;
+        let key = key_of(kind, &head.metadata);
+        if !head.is_sensitive(&key) && self.fence.shows(&key, &head.metadata) {
             self.tell(item.get())?;
             own.add(key, item);
         }
@@ -319,7 +337,7 @@ impl Reader {
             None => format!("all {plural} of the cluster"),
         };
         let place = namespace.map_or(Place::Everywhere, Place::Namespace);
-        Ok(Some(Refused { what, allowed_by: self.fence.key_to(place) }))
+        Ok(Some(Refused { what, allowed_by: Some(self.fence.key_to(place)) }))
     }
 }
 

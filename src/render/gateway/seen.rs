@@ -60,10 +60,13 @@ impl fmt::Display for Failure {
 impl Seen {
     /// A sentence for each refusal.
     pub fn refusals(&self) -> Vec<String> {
-        let told = self.refused.iter().map(|Refused { what, allowed_by }| {
-            format!(
-                "lookup of {what} was answered as if there were nothing: it is not within what this kind's charts may see; `{allowed_by}` in watches.yaml shows it"
-            )
+        let told = self.refused.iter().map(|Refused { what, allowed_by }| match allowed_by {
+            Some(setting) => format!(
+                "lookup of {what} was answered as if there were nothing: it is not within what this kind's charts may see; `{setting}` in watches.yaml shows it"
+            ),
+            None => format!(
+                "lookup of {what} was answered as if there were nothing: release records, tokens and the operator's own Secrets are never shown"
+            ),
         });
         let more = (self.more_refused > 0).then(|| format!("{} more lookups were refused", self.more_refused));
         told.chain(more).collect()

@@ -10,6 +10,8 @@ use std::str::FromStr;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
+use crate::printable::is_unprintable;
+
 /// The end of the names of fields that hold milliseconds.
 const MILLISECONDS: &str = "Ms";
 
@@ -188,9 +190,7 @@ fn harmless(message: &str) -> String {
 fn written_out(text: &str, write_out: impl Fn(char, &mut String)) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let is_mark =
-            matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        match c.is_control() || is_mark {
+        match is_unprintable(c) {
             true => write_out(c, &mut out),
             false => out.push(c),
         }

@@ -2,26 +2,28 @@
 //!
 //! Where a directory is given, its files are looked at when somebody connects, and read again when they changed: whoever renews a
 //! certificate need not tell anybody, and at rest nothing runs. A pair that cannot be used is told once, and the last good one stays
-//! in use. Without a directory there is a certificate of its own, made at the start: it hides what travels, and proves nothing.
+//! in use. Without a directory there is a certificate of its own, made at the start: it hides what travels, and proves nothing. Where the
+//! operator may, one that others can verify takes its place: see [`published`](super::published).
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rcgen::{CertificateParams, DnType, KeyPair};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair};
 use rustls::ServerConfig;
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 
+use super::published::SERVER_NAME;
 use crate::telemetry::metrics::{CERTIFICATE_ERRORS, CERTIFICATE_READS};
 
-const CERTIFICATE: &str = "tls.crt";
-const KEY: &str = "tls.key";
+pub const CERTIFICATE: &str = "tls.crt";
+pub const KEY: &str = "tls.key";
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -37,11 +39,7 @@ pub enum TlsError {
 pub const HTTP_2: &[u8] = b"h2";
 
 /// Takes connections, with the certificate of a directory or one of its own. HTTP/2 is offered only where somebody asks for it.
-pub fn acceptor(dir: Option<&Path>, offers_http2: bool) -> Result<TlsAcceptor, TlsError> {
-    let certificate: Arc<dyn ResolvesServerCert> = match dir {
-        Some(dir) => Arc::new(Renewed::read(dir)?),
-        None => Arc::new(Fixed(Arc::new(own()?))),
-    };
+pub fn acceptor(certificate: Arc<dyn ResolvesServerCert>, offers_http2: bool) -> Result<TlsAcceptor, TlsError> {
     let broken = |error: rustls::Error| TlsError::Own(error.to_string());
     let config = ServerConfig::builder_with_provider(Arc::new(default_provider()));
     let config = config.with_safe_default_protocol_versions().map_err(broken)?;
@@ -50,29 +48,49 @@ pub fn acceptor(dir: Option<&Path>, offers_http2: bool) -> Result<TlsAcceptor, T
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
+/// A certificate that the operator made itself, until another one takes its place.
 #[derive(Debug)]
-struct Fixed(Arc<CertifiedKey>);
+pub struct Own(Mutex<Arc<CertifiedKey>>);
 
-impl ResolvesServerCert for Fixed {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.0.clone())
+impl Own {
+    pub fn new() -> Result<Self, TlsError> {
+        let Pem { certificate, key } = self_signed()?;
+        Ok(Own(Mutex::new(Arc::new(pair_of(Path::new("itself"), certificate.as_bytes(), key.as_bytes())?))))
+    }
+
+    /// From now on this one is served.
+    pub fn replace(&self, pair: CertifiedKey) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
     }
 }
 
-fn own() -> Result<CertifiedKey, TlsError> {
+impl ResolvesServerCert for Own {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+/// A certificate and its key, as text.
+pub struct Pem {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A new pair that is signed by nobody else: whoever has the certificate can verify the server by it.
+pub fn self_signed() -> Result<Pem, TlsError> {
     let failed = |error: rcgen::Error| TlsError::Own(error.to_string());
-    let mut params = CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(failed)?;
+    let names = [SERVER_NAME, "localhost", "127.0.0.1"].map(str::to_owned);
+    let mut params = CertificateParams::new(names).map_err(failed)?;
     params.distinguished_name.push(DnType::CommonName, "chartwright");
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     let key = KeyPair::generate().map_err(failed)?;
     let certificate = params.self_signed(&key).map_err(failed)?;
-    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    let pair = CertifiedKey::from_der(vec![certificate.der().clone()], key, &default_provider());
-    pair.map_err(|error| TlsError::Own(error.to_string()))
+    Ok(Pem { certificate: certificate.pem(), key: key.serialize_pem() })
 }
 
 /// The pair of a directory, as it is when somebody connects.
 #[derive(Debug)]
-struct Renewed {
+pub struct Renewed {
     dir: PathBuf,
     state: Mutex<State>,
 }
@@ -88,7 +106,7 @@ struct State {
 type Signature = [Option<(u64, i64, i64, u64)>; 2];
 
 impl Renewed {
-    fn read(dir: &Path) -> Result<Self, TlsError> {
+    pub fn read(dir: &Path) -> Result<Self, TlsError> {
         let seen = signature(dir);
         let state = State { pair: Arc::new(pair(dir)?), seen };
         CERTIFICATE_READS.count([]);
@@ -134,15 +152,19 @@ fn pair(dir: &Path) -> Result<CertifiedKey, TlsError> {
         let file = dir.join(name);
         std::fs::read(&file).map_err(|error| TlsError::File { file, error })
     };
-    let wrong = |name: &str, why: String| TlsError::Pair { file: dir.join(name), why };
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&read(CERTIFICATE)?).collect();
+    pair_of(dir, &read(CERTIFICATE)?, &read(KEY)?)
+}
+
+/// The pair of two PEM texts. `place` is where they were found.
+pub fn pair_of(place: &Path, certificate: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+    let wrong = |name: &str, why: String| TlsError::Pair { file: place.join(name), why };
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.map_err(|error| wrong(CERTIFICATE, error.to_string()))?;
     if chain.is_empty() {
         return Err(wrong(CERTIFICATE, "it holds no certificate".to_owned()));
     }
     // Not the library's words: whatever it read of a key stays unsaid.
-    let key =
-        PrivateKeyDer::from_pem_slice(&read(KEY)?).map_err(|_| wrong(KEY, "it holds no private key".to_owned()))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| wrong(KEY, "it holds no private key".to_owned()))?;
     CertifiedKey::from_der(chain, key, &default_provider()).map_err(|error| wrong(CERTIFICATE, error.to_string()))
 }
 

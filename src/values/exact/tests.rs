@@ -4,7 +4,7 @@ use super::*;
 use crate::values::set::{Typing, set_into};
 
 fn exact(values: &Value) -> Exact {
-    Exact::of(values, &Value::Null)
+    Exact::of(values, values, &Value::Null)
 }
 
 /// Why integers were left out, how many, and where the first one is.

@@ -92,7 +92,7 @@ fn an_object_may_be_missing_only_if_it_is_optional_and_a_key_never() {
         (Content::NoKey, "has no key \"values.yaml\": add it"),
         (Content::Binary, "is not text"),
         (Content::OfRelease, "Secret a in the namespace shop, which belongs to this release itself"),
-        (Content::OfType("kubernetes.io/service-account-token".into()), "which never holds values"),
+        (Content::Sensitive(Sensitive::Token), "which never holds values"),
     ] {
         let message = merge(&all, &[content], "shop").unwrap_err().to_string();
         assert!(message.contains(expected), "{message}");
@@ -133,14 +133,14 @@ fn the_spec_wins_over_the_sources_and_overrides_over_both() {
 }
 
 #[test]
-fn large_integers_stay_exact_but_those_of_a_secret_are_on_no_command_line() {
+fn only_large_integers_of_the_spec_are_on_a_command_line() {
     let references = references("configmap/a, secret/b, configmap/c");
     let sources = merged(&references, &["a: 1000001\nl: [7]", "a: 1000002\nb: 1000003\nl: [1000004, 5]", "b: 1000005"]);
     let spec = json!({"c": 1000006});
     let values = Values::merged(sources.unwrap(), Some(&spec), &Overrides::default()).unwrap();
-    assert_eq!(values.exact_integers(), ["b=1000005,c=1000006"]);
+    assert_eq!(values.exact_integers(), ["c=1000006"]);
     let left_out: Vec<_> = values.left_out().iter().map(|it| (it.reason, it.count, it.first.as_str())).collect();
-    assert_eq!(left_out, [(Reason::FromSecret, 2, "a")]);
+    assert_eq!(left_out, [(Reason::FromSecret, 2, "a"), (Reason::NotOfSpec, 1, "b")]);
 }
 
 #[test]

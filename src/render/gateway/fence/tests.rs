@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::object::ObjectId;
-use crate::release::{Applied, HookRecord, HookRun, Own, Status};
+use crate::release::{Applied, HookRecord, HookRun, Json, Own, Status, Text};
 
 fn owner() -> Owner {
     let gvk = GroupVersionKind::gvk("g.io", "v1", "App");
@@ -20,6 +20,7 @@ fn fence(lookup: Lookup, history: &History) -> Fence {
         allow_empty: false,
         crds: Default::default(),
         may_own: true,
+        made: Default::default(),
     };
     Fence::new(lookup, &target, history)
 }
@@ -40,6 +41,7 @@ fn metadata(metadata: Value) -> ObjectMeta {
 
 fn of_helm(release: &str, namespace: &str) -> ObjectMeta {
     metadata(json!({
+        "namespace": "here",
         "labels": {"app.kubernetes.io/managed-by": "Helm"},
         "annotations": {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace},
     }))
@@ -52,15 +54,17 @@ fn record(own: Option<Own>, hooks: Vec<HookRecord>) -> History {
         revision: 1,
         status: Status::Deployed,
         chart: Value::Null,
-        defaults: Value::Null,
-        config: Value::Null,
-        manifest: String::new(),
+        defaults: Json::default(),
+        config: Json::default(),
+        manifest: Text::default(),
         hooks,
-        notes: String::new(),
+        notes: Text::default(),
         description: String::new(),
         first_deployed: Default::default(),
         last_deployed: Default::default(),
         own,
+        claimed: None,
+        proof: Default::default(),
         stored: Default::default(),
     };
     History::new(vec![release])
@@ -71,7 +75,7 @@ fn hook(name: &str, phase: HookPhase) -> HookRecord {
     HookRecord {
         name: name.into(),
         kind: "Secret".into(),
-        manifest: format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n"),
+        manifest: format!("apiVersion: v1\nkind: Secret\nmetadata: {{name: {name}}}\n").into(),
         last_run: HookRun { started_at, phase, ..HookRun::default() },
         ..HookRecord::default()
     }
@@ -82,7 +86,11 @@ fn helms_marks_make_an_object_ours_and_nobody_elses() {
     let fence = fence(Lookup::Release, &History::default());
     let key = secret("here", "a").key();
     assert!(fence.shows(&key, &of_helm("web", "here")));
-    assert!(fence.shows(&secret("elsewhere", "a").key(), &of_helm("web", "here")));
+    let elsewhere = ObjectMeta { namespace: Some("elsewhere".into()), ..of_helm("web", "here") };
+    assert!(
+        !fence.shows(&secret("elsewhere", "a").key(), &elsewhere),
+        "a Helm release of an administrator has them too"
+    );
     for other in [of_helm("web", "there"), of_helm("other", "here"), ObjectMeta::default()] {
         assert!(!fence.shows(&key, &other), "{other:?}");
     }
@@ -115,18 +123,25 @@ fn outside_of_the_namespace_only_marks_count() {
         let own = Own { objects: vec![Applied::new(id.clone(), Some("1".into()))], ..Own::default() };
         let fence = fence(Lookup::Release, &record(Some(own), vec![]));
         let with_uid = |live: ObjectMeta| ObjectMeta { uid: Some("1".into()), ..live };
-        assert!(fence.shows(&id.key(), &with_uid(of_helm("web", "here"))));
+        let tied = metadata(json!({"annotations": {
+            "operator-sdk/primary-resource": "here/web", "operator-sdk/primary-resource-type": "App.g.io",
+        }}));
+        assert!(fence.shows(&id.key(), &with_uid(tied)));
         assert!(!fence.shows(&id.key(), &with_uid(ObjectMeta::default())), "a record says it, the object does not");
     }
 }
 
 #[test]
-fn what_was_adopted_is_shown_in_the_namespace_only() {
+fn what_was_adopted_is_not_shown_whether_the_record_or_the_object_says_so() {
     let adopted = |namespace| Applied { is_adopted: true, ..Applied::new(secret(namespace, "a"), Some("1".into())) };
     let own = Own { objects: vec![adopted("here"), adopted("elsewhere")], ..Own::default() };
     let fence = fence(Lookup::Release, &record(Some(own), vec![]));
-    assert!(fence.shows(&secret("here", "a").key(), &of_helm("web", "here")));
+    assert!(!fence.shows(&secret("here", "a").key(), &of_helm("web", "here")));
     assert!(!fence.shows(&secret("elsewhere", "a").key(), &of_helm("web", "here")));
+    assert!(fence.shows(&secret("here", "b").key(), &of_helm("web", "here")));
+    let mut marked = of_helm("web", "here");
+    marked.annotations.get_or_insert_default().insert(adoption::ADOPTED.into(), "here/web".into());
+    assert!(!fence.shows(&secret("here", "b").key(), &marked), "no record remembers, but the object does");
 }
 
 #[test]

@@ -1,0 +1,165 @@
+use super::*;
+use kube::discovery::ApiResource;
+use serde_json::json;
+
+use crate::discovery::Kind;
+
+fn operator() -> ProtectedObjects {
+    ProtectedObjects {
+        namespace: "ops".into(),
+        pod: Some("op-manager-5d8f7c9b6d-x2x7k".into()),
+        service_account: Some(("ops".into(), "manager".into())),
+        lease: Some(("ops".into(), "chartwright.g.io".into())),
+        kinds: vec![GroupVersionKind::gvk("g.io", "v1", "App")],
+    }
+}
+
+fn kinds() -> Kinds {
+    let gvk = GroupVersionKind::gvk("g.io", "v1", "App");
+    let resource = ApiResource::from_gvk_with_plural(&gvk, "apps");
+    Kinds::of([(gvk, Kind { resource, namespaced: true, has_status: true, is_manageable: true })])
+}
+
+fn object(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}})
+}
+
+fn with(mut object: Value, key: &str, value: Value) -> Value {
+    object[key] = value;
+    object
+}
+
+/// Why objects of a revision in a namespace are refused.
+fn refusal_in(namespace: &str, objects: &[Value], has_consent: bool) -> Option<String> {
+    let objects: Vec<Object> = objects.iter().map(|object| Object::new(object.clone()).unwrap()).collect();
+    let placed: Vec<Placed<'_>> = objects.iter().map(|object| Placed { object, namespace: Some(namespace) }).collect();
+    operator().check(&placed, has_consent, &kinds()).err().map(|refused| refused.to_string())
+}
+
+fn is_refused(object: Value, has_consent: bool) -> bool {
+    refusal_in("ops", &[object], has_consent).is_some()
+}
+
+#[test]
+fn the_operators_own_objects_are_refused_whatever_is_allowed() {
+    let scaler = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "op-manager"}});
+    for own in [
+        object("apps/v1", "Deployment", "op-manager"),
+        object("apps/v1", "ReplicaSet", "op-manager-5d8f7c9b6d"),
+        object("v1", "Pod", "op-manager-5d8f7c9b6d-x2x7k"),
+        object("v1", "ServiceAccount", "manager"),
+        object("coordination.k8s.io/v1", "Lease", "chartwright.g.io"),
+        object("v1", "Secret", "chartwright-signing-key"),
+        object("v1", "Secret", "chartwright-ledger-3"),
+        object("v1", "Secret", "chartwright-trust"),
+        with(object("autoscaling/v2", "HorizontalPodAutoscaler", "x"), "spec", scaler),
+    ] {
+        assert!(is_refused(own.clone(), true), "{own}");
+        assert_eq!(refusal_in("elsewhere", &[own], false), None, "only in its namespace");
+    }
+}
+
+#[test]
+fn names_that_only_look_alike_are_free() {
+    for other in [
+        object("apps/v1", "Deployment", "op"),
+        object("apps/v1", "Deployment", "op-manager-2"),
+        object("apps/v1", "Deployment", "manager"),
+        object("v1", "Service", "op-manager"),
+        object("v1", "ServiceAccount", "op-manager"),
+        object("v1", "Secret", "chartwright"),
+        object("v1", "ConfigMap", "web"),
+    ] {
+        assert!(!is_refused(other.clone(), false), "{other}");
+    }
+}
+
+#[test]
+fn definitions_of_watched_kinds_are_refused_by_name_and_by_content() {
+    let crd = |name: &str, spec: Value| {
+        with(object("apiextensions.k8s.io/v1", "CustomResourceDefinition", name), "spec", spec)
+    };
+    for own in [
+        crd("apps.g.io", json!({})),
+        crd("apps.g.io", json!({"versions": []})),
+        crd("other.g.io", json!({"group": "g.io", "names": {"kind": "App"}})),
+    ] {
+        assert!(is_refused(own.clone(), true), "{own}");
+    }
+    assert!(!is_refused(crd("others.g.io", json!({"group": "g.io", "names": {"kind": "Other"}})), false));
+    assert!(!is_refused(crd("apps.h.io", json!({"group": "h.io", "names": {"kind": "App"}})), false));
+}
+
+#[test]
+fn pods_that_run_as_the_operator_need_consent() {
+    let template = |pod: Value| json!({"template": {"spec": pod}});
+    for (kind, spec) in [
+        ("Pod", json!({"serviceAccountName": "manager", "containers": []})),
+        ("Deployment", template(json!({"serviceAccount": "manager", "containers": []}))),
+        ("CronJob", json!({"jobTemplate": {"spec": template(json!({"serviceAccountName": "manager"}))}})),
+        ("Runner", json!({"pods": [{"serviceAccountName": "manager"}]})),
+    ] {
+        let pod = with(object("apps/v1", kind, "web"), "spec", spec);
+        assert!(is_refused(pod.clone(), false), "{pod}");
+        assert!(!is_refused(pod.clone(), true), "{pod}");
+        assert_eq!(refusal_in("elsewhere", &[pod], false), None);
+    }
+    let other = with(
+        object("v1", "Pod", "web"),
+        "spec",
+        json!({"serviceAccountName": "web", "containers": [{"name": "manager"}]}),
+    );
+    assert!(!is_refused(other, false));
+}
+
+#[test]
+fn a_pod_that_names_no_account_runs_as_the_default_one() {
+    let pod = Object::new(with(object("v1", "Pod", "web"), "spec", json!({"containers": [{"image": "a"}]}))).unwrap();
+    let default = ProtectedObjects { service_account: Some(("ops".into(), "default".into())), ..operator() };
+    let placed = [Placed { object: &pod, namespace: Some("ops") }];
+    assert!(default.check(&placed, false, &kinds()).is_err());
+    assert!(operator().check(&placed, false, &kinds()).is_ok());
+}
+
+#[test]
+fn whatever_names_a_secret_of_the_operator_needs_consent() {
+    let mounts = json!({"containers": [], "volumes": [{"secret": {"secretName": "chartwright-signing-key"}}]});
+    let env = json!({"containers": [{"envFrom": [{"secretRef": {"name": "chartwright-ledger-0"}}]}]});
+    for spec in [mounts, env, json!({"data": {"source": "ops/chartwright-trust"}})] {
+        let pod = with(object("v1", "Pod", "web"), "spec", spec);
+        assert!(is_refused(pod.clone(), false), "{pod}");
+        assert!(!is_refused(pod, true));
+    }
+}
+
+#[test]
+fn tokens_and_rights_to_secrets_need_consent() {
+    let token = with(object("v1", "Secret", "t"), "type", "kubernetes.io/service-account-token".into());
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    let bound =
+        |kind: &str, name: &str| with(object(rbac, "RoleBinding", "b"), "roleRef", json!({"kind": kind, "name": name}));
+    for dangerous in
+        [token, with(object(rbac, "Role", "r"), "rules", rules), bound("ClusterRole", "admin"), bound("Role", "leader")]
+    {
+        assert!(is_refused(dangerous.clone(), false), "{dangerous}");
+        assert!(!is_refused(dangerous, true));
+    }
+    let harmless = with(
+        object(rbac, "Role", "r"),
+        "rules",
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]),
+    );
+    assert_eq!(refusal_in("ops", &[bound("Role", "r"), harmless], false), None, "the Role is part of the release");
+}
+
+#[test]
+fn a_refusal_says_what_to_do() {
+    let own = refusal_in("ops", &[object("apps/v1", "Deployment", "op-manager")], false).unwrap();
+    assert!(
+        own.starts_with("Deployment ops/op-manager is what the operator runs in, and no release may touch it"),
+        "{own}"
+    );
+    let pod = with(object("v1", "Pod", "web"), "spec", json!({"serviceAccountName": "manager"}));
+    assert!(refusal_in("ops", &[pod], false).unwrap().contains("add `operator-namespace` to `allow`"));
+}

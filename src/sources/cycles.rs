@@ -1,0 +1,129 @@
+//! Cycles between releases: one whose values come from an object that another release makes, whose values come from an object
+//! that the first one makes, over any number of releases between them. Each revision of one could be the reason for the next
+//! revision of another, without end.
+//!
+//! [`shortest`] is pure. The edges are what is known of the objects that custom resources refer to.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
+
+use super::Shared;
+use super::table::At;
+use crate::listeners::Parent;
+
+impl Shared {
+    /// Whether the values of a custom resource depend on itself, over other releases: the object that leads there, and the
+    /// way in words. Who else is on the cycle is told where that is news.
+    pub(super) fn cycle_of(&self, reader: &Parent) -> Option<(At, String)> {
+        let way = {
+            let tables = self.all();
+            let edges = |node: &Parent| tables.values().flat_map(|table| table.made_for(node)).collect();
+            shortest(reader, edges).filter(|way: &Vec<(At, Parent)>| way.len() > 1)
+        };
+        let others = way.iter().flatten().map(|(_, node)| node).filter(|node| *node != reader).cloned().collect();
+        self.note_cycle(reader, others);
+        let way = way?;
+        let mut words = self.listeners.name_of(reader);
+        for ((kind, place), maker) in &way {
+            let (kind, maker) = (kind.as_str(), self.listeners.name_of(maker));
+            words.push_str(&format!(" takes values from the {kind} {}, which {maker} makes; {maker}", place.name));
+        }
+        // The last maker is where it began.
+        let words = words.rsplit_once("; ").map_or(words.clone(), |(words, _)| words.to_owned());
+        Some((way.first()?.0.clone(), words))
+    }
+
+    /// Remembers who is on a cycle with a custom resource. Where that changed, the others look again: they are refused too, or
+    /// no longer.
+    pub(super) fn note_cycle(&self, reader: &Parent, others: Vec<Parent>) {
+        let mut all = self.cycles.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let before = match others.is_empty() {
+            true => all.remove(reader),
+            false => all.insert(reader.clone(), others.clone()),
+        };
+        drop(all);
+        let before = before.unwrap_or_default();
+        if before != others {
+            self.wake(&before);
+            self.wake(&others);
+        }
+    }
+}
+
+/// The shortest way from a node back to itself, as the edges on it. `edges` says where a node leads.
+///
+/// Each node and each edge is looked at once.
+fn shortest<N, E>(start: &N, edges: impl Fn(&N) -> Vec<(E, N)>) -> Option<Vec<(E, N)>>
+where
+    N: Clone + Eq + Hash,
+    E: Clone,
+{
+    let mut reached: HashMap<N, (N, E)> = HashMap::new();
+    let mut seen: HashSet<N> = HashSet::new();
+    let mut waiting = VecDeque::from([start.clone()]);
+    while let Some(node) = waiting.pop_front() {
+        for (edge, to) in edges(&node) {
+            if to == *start {
+                let mut way = vec![(edge, to)];
+                let mut at = node;
+                while at != *start {
+                    let (from, edge) = reached.remove(&at)?;
+                    way.push((edge, at));
+                    at = from;
+                }
+                way.reverse();
+                return Some(way);
+            }
+            if seen.insert(to.clone()) {
+                reached.insert(to.clone(), (node.clone(), edge));
+                waiting.push_back(to);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn way(edges: &[(u32, u32)], start: u32) -> Option<Vec<u32>> {
+        let from = |node: &u32| {
+            let of = edges.iter().filter(|(from, _)| from == node);
+            of.map(|(from, to)| (format!("{from}-{to}"), *to)).collect()
+        };
+        let way = shortest(&start, from)?;
+        Some(way.into_iter().map(|(_, node)| node).collect())
+    }
+
+    #[test]
+    fn cycles_of_any_length_are_found() {
+        assert_eq!(way(&[(1, 1)], 1), Some(vec![1]));
+        assert_eq!(way(&[(1, 2), (2, 1)], 1), Some(vec![2, 1]));
+        assert_eq!(way(&[(1, 2), (2, 3), (3, 1)], 2), Some(vec![3, 1, 2]));
+        let ring: Vec<_> = (0..500).map(|node| (node, (node + 1) % 500)).collect();
+        assert_eq!(way(&ring, 7).map(|way| way.len()), Some(500));
+    }
+
+    #[test]
+    fn the_shortest_is_told_and_what_only_leads_to_a_cycle_is_none() {
+        assert_eq!(way(&[(1, 2), (2, 3), (3, 1), (2, 1)], 1), Some(vec![2, 1]));
+        assert_eq!(way(&[(1, 2), (2, 3), (3, 2)], 1), None);
+        assert_eq!(way(&[(1, 2), (1, 3), (2, 4), (3, 4)], 1), None);
+    }
+
+    #[test]
+    fn every_node_is_looked_at_once() {
+        for size in [10u32, 100, 1000] {
+            let looks = Cell::new(0);
+            let dense = |node: &u32| {
+                looks.set(looks.get() + 1);
+                (1..=3).map(|step| ((), (node * 3 + step) % size + 1)).collect()
+            };
+            assert_eq!(shortest(&0, dense), None);
+            assert!(looks.get() <= size + 1, "{} looks at {size} nodes", looks.get());
+        }
+    }
+}

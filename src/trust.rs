@@ -1,0 +1,94 @@
+//! What the operator believes although tenants can write where it is stored.
+//!
+//! Release records are Secrets in the tenants' namespaces. The operator signs them with a key in its own namespace, and keeps a ledger there
+//! of the newest revision of each release, so that neither a forged nor a replayed record leads to a write.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`key`] | the signing key and its public half |
+//! | [`ledger`] | the newest revision of each release |
+//! | [`window`] | the time during which an administrator has unsigned records signed |
+
+pub mod key;
+pub mod ledger;
+pub mod window;
+
+use std::sync::Arc;
+
+use kube::Client;
+
+use crate::error::{Category, of_kube, sentence};
+use crate::leader::Leading;
+use crate::release::Signer;
+use crate::release::proof::KeyError;
+
+pub use ledger::{Entry, Ledger};
+pub use window::Window;
+
+/// The name under which the operator writes its own Secrets.
+const MANAGER: &str = "chartwright";
+
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    #[error(
+        "cannot {verb} the Secret {secret}: {}; the operator needs the verbs get, list, watch, create and patch on secrets in its own namespace",
+        sentence(.error)
+    )]
+    Api { verb: &'static str, secret: String, error: Box<kube::Error> },
+    #[error(
+        "the Secret {secret} cannot be used: {error}; restore it from a backup, or delete it, restart the operator, and run `chartwright trust open`"
+    )]
+    Key { secret: String, error: KeyError },
+    #[error("revision {noted} is noted in the ledger, so revision {revision} is not made; this is tried again")]
+    Older { noted: u32, revision: u32 },
+    #[error("cannot make a signing key: the system has no source of random numbers")]
+    NoRandomNumbers,
+    #[error(
+        "the Secret {secret} cannot be read: {reason}; restore it from a backup, or delete it and run `chartwright trust open`"
+    )]
+    Ledger { secret: String, reason: String },
+}
+
+impl TrustError {
+    pub fn category(&self) -> Category {
+        match self {
+            TrustError::Api { error, .. } => of_kube(error),
+            TrustError::Older { .. } => Category::Waiting,
+            TrustError::Key { .. } | TrustError::NoRandomNumbers | TrustError::Ledger { .. } => {
+                Category::RecordUnusable
+            }
+        }
+    }
+}
+
+/// Everything that decides what is believed.
+#[derive(Clone)]
+pub struct Trust {
+    pub signer: Signer,
+    pub ledger: Ledger,
+    pub window: Window,
+}
+
+impl Trust {
+    /// Reads the key, or makes one where there is none. Of several operators, the one that works makes it.
+    pub async fn load(client: Client, namespace: &str, leading: Leading) -> Result<Self, TrustError> {
+        let key = key::load(client.clone(), namespace, leading).await?;
+        Ok(Trust {
+            signer: Signer::Sign(Arc::new(key)),
+            ledger: Ledger::new(client.clone(), namespace),
+            window: Window::new(client, namespace),
+        })
+    }
+}
+
+fn failed(verb: &'static str, namespace: &str, name: &str) -> impl FnOnce(kube::Error) -> TrustError {
+    let secret = format!("{namespace}/{name}");
+    move |error| TrustError::Api { verb, secret, error: Box::new(error) }
+}
+
+fn code(error: &kube::Error) -> Option<u16> {
+    match error {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,9 @@
+//! Attacks by people who may write custom resources, Secrets or other objects in one namespace, and what stops them.
+
+mod adoption;
+mod budgets;
+mod concurrency;
+mod edges;
+mod objects;
+mod operators_own;
+mod records;

@@ -1,0 +1,254 @@
+//! What exists before a release is adopted only with consent, is not read through the release, and outlives it.
+
+use kube::ResourceExt;
+use kube::api::{DeleteParams, DynamicObject, PropagationPolicy};
+use serde_json::{Value, json};
+
+use crate::harness::{Project, annotated, config, until, within};
+
+/// Renders the objects of the spec, and what a `lookup` says of the Secret `db` where the spec asks for it.
+const CHART: &str = r#"
+{{- range .Values.objects }}
+---
+{{ toYaml . }}
+{{- end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-seen}
+data:
+  seen: {{ if .Values.look }}{{ lookup "v1" "Secret" (.Values.in | default .Release.Namespace) "db" | toJson | quote }}{{ end }}
+  round: {{ .Values.round | default 0 | quote }}
+"#;
+
+const PASSWORD: &str = "aHVudGVyMg==";
+
+async fn project(fields: &str) -> Project {
+    let project = Project::new("App").await;
+    project.template("all.yaml", CHART);
+    project.watch_with(fields);
+    project
+}
+
+/// A Secret that somebody else made, and that belongs to nobody.
+async fn db(project: &Project, namespace: &str) -> DynamicObject {
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}, "data": {"password": PASSWORD}});
+    project.create(within(namespace, secret)).await
+}
+
+/// The same as the author of a custom resource asks for it: an apply leaves the data as it is.
+fn wanted() -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"}})
+}
+
+fn kept() -> Value {
+    annotated(wanted(), json!({"helm.sh/resource-policy": "keep"}))
+}
+
+async fn adopted(project: &Project, object: Value) {
+    project.apply("web", json!({"objects": [object]})).await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    project.deployed("web").await;
+}
+
+/// Whatever a revision that looks ends in, the password is not in it.
+async fn sees_nothing(project: &Project, spec: Value) {
+    project.apply("web", spec).await;
+    let generation = json!(project.crs().get("web").await.unwrap().metadata.generation);
+    project
+        .told("web", "the spec was looked at", |status| {
+            let is_done = |kind: &str| {
+                let conditions = status["conditions"].as_array()?.iter();
+                Some(conditions.clone().any(|it| it["type"] == kind && it["status"] == "True"))
+            };
+            let ended = is_done("ReleaseFailed")? || is_done("Deployed")?;
+            (status["observedGeneration"] == generation && ended).then_some(())
+        })
+        .await;
+    let everything = project.configs().list(&Default::default()).await.unwrap();
+    for map in everything.items {
+        let text = map.data.to_string();
+        assert!(!text.contains(PASSWORD), "{}: {text}", map.name_any());
+    }
+}
+
+#[tokio::test]
+async fn the_annotation_alone_adopts_nothing() {
+    for fields in ["", "adopt: none"] {
+        let project = project(fields).await;
+        let before = db(&project, &project.namespace).await;
+        let _operator = project.run();
+        project.apply("web", json!({"objects": [wanted()]})).await;
+        project.annotate("web", "chartwright.dev/adopt", "true").await;
+        let told = project.not_ready("web", "BelongsToAnother").await;
+        assert!(told["message"].as_str().unwrap().contains("`adopt: objects` in watches.yaml"), "{told}");
+        let after = project.get("v1", "Secret", "db").await.unwrap();
+        assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+        until("the author reads why", async || {
+            let events = project.events("web", "InvalidAnnotation").await;
+            events.iter().any(|(_, note)| note.contains("has no effect")).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_outside_of_the_namespace_is_never_adopted() {
+    let project = project("allow: [other-namespaces, cluster]\nadopt: releases").await;
+    let elsewhere = project.another_namespace("system").await;
+    let before = db(&project, &elsewhere).await;
+    let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 5,
+        "metadata": {"name": project.namespace}});
+    let class_before = project.create(class.clone()).await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [within(&elsewhere, kept())]})).await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    let told = project.not_ready("web", "BelongsToAnother").await;
+    assert!(told["message"].as_str().unwrap().contains("in its own namespace only"), "{told}");
+    project.apply("web", json!({"objects": [class]})).await;
+    project.not_ready("web", "BelongsToAnother").await;
+    let after = project.find("v1", "Secret", Some(&elsewhere), "db").await.unwrap();
+    assert_eq!(after.resource_version(), before.resource_version());
+    let after = project.find("scheduling.k8s.io/v1", "PriorityClass", None, &project.namespace).await.unwrap();
+    assert_eq!(after.resource_version(), class_before.resource_version());
+}
+
+#[tokio::test]
+async fn an_adopted_secret_is_not_read_in_a_second_step() {
+    let project = project("adopt: objects\nvaluesFromAnnotation: false").await;
+    let before = db(&project, &project.namespace).await;
+    let _operator = project.run();
+    adopted(&project, wanted()).await;
+    let taken = project.get("v1", "Secret", "db").await.unwrap();
+    assert_eq!((taken.uid(), &taken.data["data"]["password"]), (before.uid(), &json!(PASSWORD)));
+    sees_nothing(&project, json!({"objects": [wanted()], "look": true, "round": 1})).await;
+    assert_eq!(taken.annotations()["chartwright.dev/adopted"], format!("{}/web", project.namespace));
+    // Dropped, it stays where it is, and is not shown either.
+    sees_nothing(&project, json!({"objects": [], "look": true, "round": 2})).await;
+    sees_nothing(&project, json!({"objects": [wanted()], "look": true, "round": 3})).await;
+    // A chart cannot take the fact off.
+    let claims = annotated(wanted(), json!({"chartwright.dev/adopted": null}));
+    sees_nothing(&project, json!({"objects": [claims], "look": true, "round": 4})).await;
+    let claims = annotated(wanted(), json!({"chartwright.dev/adopted": "false"}));
+    sees_nothing(&project, json!({"objects": [claims], "round": 5})).await;
+    sees_nothing(&project, json!({"objects": [wanted()], "round": 6})).await;
+    sees_nothing(&project, json!({"objects": [wanted()], "look": true, "round": 7})).await;
+    let secret = project.get("v1", "Secret", "db").await.unwrap();
+    assert_eq!(secret.data["data"]["password"], PASSWORD, "it was not overwritten by what the chart could not see");
+    assert!(secret.annotations().contains_key("chartwright.dev/adopted"));
+}
+
+#[tokio::test]
+async fn what_was_dropped_and_taken_again_is_still_adopted_where_no_record_remembers() {
+    let project = project("adopt: objects\nmaxHistory: 1").await;
+    db(&project, &project.namespace).await;
+    let _operator = project.run();
+    adopted(&project, kept()).await;
+    project.annotate("web", "chartwright.dev/max-history", "1").await;
+    for round in 1..4 {
+        project.apply("web", json!({"objects": [], "round": round})).await;
+        project.deployed("web").await;
+    }
+    assert!(project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.is_none(), "no record remembers");
+    project.apply("web", json!({"objects": [wanted()], "round": 4})).await;
+    project.deployed("web").await;
+    let adopted = project.status("web").await["adopted"].clone();
+    sees_nothing(&project, json!({"objects": [wanted()], "look": true, "round": 5})).await;
+    assert_eq!(adopted, json!([format!("Secret {}/db", project.namespace)]), "the object says it");
+    sees_nothing(&project, json!({"objects": [], "look": true, "round": 6})).await;
+}
+
+#[tokio::test]
+async fn a_custom_resource_that_is_made_again_does_not_forget_what_was_adopted() {
+    for orphans in [true, false] {
+        let project = project("adopt: objects").await;
+        let secret = db(&project, &project.namespace).await;
+        let _operator = project.run();
+        adopted(&project, kept()).await;
+        if orphans {
+            project.annotate("web", "chartwright.dev/deletion-policy", "orphan").await;
+        }
+        project.delete("web").await;
+        project.gone("web").await;
+        // No record is left that could tell.
+        let records = project.objects("v1", "Secret", Some(&project.namespace));
+        let _ = records.delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await;
+        project.apply("web", json!({"objects": [wanted()]})).await;
+        project.deployed("web").await;
+        sees_nothing(&project, json!({"objects": [wanted()], "look": true, "round": 1})).await;
+        sees_nothing(&project, json!({"objects": [], "look": true, "round": 2})).await;
+        let left = project.get("v1", "Secret", "db").await.unwrap();
+        assert_eq!((left.uid(), &left.data["data"]["password"]), (secret.uid(), &json!(PASSWORD)));
+    }
+}
+
+#[tokio::test]
+async fn adopted_objects_stay_when_the_custom_resource_goes() {
+    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
+        let project = project("adopt: objects").await;
+        let secret = db(&project, &project.namespace).await;
+        let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
+        let data = project.create(within(&project.namespace, claim.clone())).await;
+        let _operator = project.run();
+        project.apply("web", json!({"objects": [wanted(), claim, config("own", "blue")]})).await;
+        project.annotate("web", "chartwright.dev/adopt", "true").await;
+        project.deployed("web").await;
+        let params = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
+        project.crs().delete("web", &params).await.unwrap();
+        project.gone("web").await;
+        until("what the release made goes", async || {
+            project.get("v1", "ConfigMap", "own").await.is_none().then_some(())
+        })
+        .await;
+        let left = project.get("v1", "Secret", "db").await.unwrap();
+        assert_eq!((left.uid(), &left.data["data"]["password"]), (secret.uid(), &json!(PASSWORD)));
+        assert!(left.owner_references().is_empty() && left.metadata.deletion_timestamp.is_none());
+        assert!(!left.labels().contains_key("chartwright.dev/release"), "nobody manages it any more");
+        let left = project.get("v1", "PersistentVolumeClaim", "data").await.unwrap();
+        assert_eq!((left.uid(), left.metadata.deletion_timestamp), (data.uid(), None));
+    }
+}
+
+#[tokio::test]
+async fn adopted_objects_stay_when_an_upgrade_drops_them() {
+    let project = project("adopt: objects\nprune: all").await;
+    let secret = db(&project, &project.namespace).await;
+    let _operator = project.run();
+    adopted(&project, wanted()).await;
+    project.apply("web", json!({"objects": [], "round": 1})).await;
+    project.deployed("web").await;
+    assert_eq!(project.get("v1", "Secret", "db").await.unwrap().uid(), secret.uid());
+    assert_eq!(project.status("web").await["kept"], json!([format!("Secret {}/db", project.namespace)]));
+}
+
+#[tokio::test]
+async fn adopted_objects_go_where_the_author_says_so() {
+    let project = project("adopt: objects").await;
+    db(&project, &project.namespace).await;
+    let _operator = project.run();
+    adopted(&project, wanted()).await;
+    project.annotate("web", "chartwright.dev/adopted-deletion-policy", "delete").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    until("the Secret goes", async || project.get("v1", "Secret", "db").await.is_none().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_forgetful_record_does_not_delete_what_was_adopted() {
+    let project = project("adopt: objects").await;
+    let secret = db(&project, &project.namespace).await;
+    let operator = project.run();
+    adopted(&project, wanted()).await;
+    drop(operator);
+    project
+        .forge("web", 1, |record| {
+            record.own.iter_mut().flat_map(|own| &mut own.objects).for_each(|applied| applied.is_adopted = false);
+        })
+        .await;
+    let _operator = project.run();
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(project.get("v1", "Secret", "db").await.unwrap().uid(), secret.uid());
+}

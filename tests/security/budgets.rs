@@ -1,0 +1,228 @@
+//! Hostile data costs the operator only so much memory and time, and nobody else anything.
+
+mod hostile;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use http::Request;
+use kube::api::{ApiResource, DeleteParams};
+use kube::core::GroupVersionKind;
+use lab::ControlPlane;
+use serde_json::{Value, json};
+
+use crate::harness::asking::get;
+use crate::harness::trouble::{Trouble, Troubled};
+use crate::harness::{Operator, Project, Scope, config, install_crd, stays, until, until_within};
+use hostile::{Record, write_all};
+
+const PROBES: &str = "--health-probe-bind-address=127.0.0.1:0";
+/// What the shipped Deployment allows, in KiB.
+const MEMORY_LIMIT: u64 = 1024 * 1024;
+/// The kubelet's patience is a second by default. This machine is shared, and the build is not optimised.
+const PROBE_PATIENCE: Duration = Duration::from_secs(4);
+const LONG: Duration = Duration::from_secs(240);
+
+/// A project on a control plane of its own: what is written here concerns every operator of a cluster.
+async fn project() -> Project {
+    let plane = Arc::new(ControlPlane::start().expect("a control plane"));
+    let project = Project::on(Some(plane), "App").await;
+    project.template("objects.yaml", "{{ range .Values.objects }}\n---\n{{ toYaml . }}\n{{ end }}");
+    project
+}
+
+/// Asks `/healthz` all the time, and remembers the longest answer.
+struct Pulse {
+    longest: Arc<AtomicU64>,
+    failed: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Pulse {
+    async fn of(operator: &Operator) -> Self {
+        let address = operator.address("probes").await;
+        let (longest, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (noted, missed) = (longest.clone(), failed.clone());
+        let task = tokio::spawn(async move {
+            loop {
+                let began = Instant::now();
+                let answer = tokio::time::timeout(Duration::from_secs(60), get(&address, "/healthz", None)).await;
+                noted.fetch_max(began.elapsed().as_millis() as u64, Ordering::Relaxed);
+                if !answer.ok().flatten().is_some_and(|answer| answer.code == 200) {
+                    missed.store(true, Ordering::Relaxed);
+                }
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        });
+        Pulse { longest, failed, task }
+    }
+
+    fn check(self) {
+        self.task.abort();
+        assert!(!self.failed.load(Ordering::Relaxed), "/healthz was not answered with 200");
+        let longest = Duration::from_millis(self.longest.load(Ordering::Relaxed));
+        assert!(longest < PROBE_PATIENCE, "/healthz took {longest:?}");
+    }
+}
+
+/// The most memory that a process ever had, in KiB.
+fn peak_memory(operator: &Operator) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", operator.id())).expect("the operator runs");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
+    line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+}
+
+async fn deployed_within(project: &Project, name: &str, colour: &str) {
+    until_within(LONG, &format!("{name} is {colour}"), async || {
+        let found = project.get("v1", "ConfigMap", name).await?;
+        (found.data["data"]["colour"] == colour).then_some(())
+    })
+    .await;
+}
+
+fn objects(name: &str, colour: &str) -> Value {
+    json!({"objects": [config(name, colour)]})
+}
+
+async fn survives(project: &Project, records: Vec<Record>, what: &str) {
+    let mut operator = project.launch().args(&[PROBES]).start();
+    project.apply("bystander", objects("bystander", "blue")).await;
+    deployed_within(project, "bystander", "blue").await;
+    for victim in hostile::VICTIMS {
+        project.apply(victim, objects(victim, "blue")).await;
+        project.deployed(victim).await;
+    }
+    let pulse = Pulse::of(&operator).await;
+    let quiet = project.another_namespace("quiet").await;
+    write_all(project, &quiet, records).await;
+    for victim in hostile::VICTIMS {
+        project.apply(victim, objects(victim, "green")).await;
+    }
+    project.apply("bystander", objects("bystander", "green")).await;
+    deployed_within(project, "bystander", "green").await;
+    hostile::digested(project, &operator, LONG).await;
+    assert!(operator.runs(), "{what}: it ended");
+    let peak = peak_memory(&operator);
+    eprintln!("{what}: {} MiB at most, /healthz within {} ms", peak / 1024, pulse.longest.load(Ordering::Relaxed));
+    pulse.check();
+    assert!(peak < MEMORY_LIMIT * 3 / 4, "{what}: {} MiB", peak / 1024);
+
+    drop(operator);
+    let mut operator = project.launch().args(&[PROBES]).start();
+    let pulse = Pulse::of(&operator).await;
+    project.apply("bystander", objects("bystander", "red")).await;
+    deployed_within(project, "bystander", "red").await;
+    hostile::digested(project, &operator, LONG).await;
+    assert!(operator.runs(), "{what}: it ended after a restart");
+    let peak = peak_memory(&operator);
+    eprintln!("{what}, restarted: {} MiB, /healthz within {} ms", peak / 1024, pulse.longest.load(Ordering::Relaxed));
+    pulse.check();
+    assert!(peak < MEMORY_LIMIT * 3 / 4, "{what}, restarted: {} MiB", peak / 1024);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_hostile_records_of_the_largest_size_leave_the_operator_within_its_memory() {
+    let project = project().await;
+    survives(&project, hostile::fifty(), "fifty records").await;
+    // What exceeds a limit concerns its release alone, is named, and changes nothing.
+    let told = project.not_ready(hostile::VICTIMS[0], "RecordUnusable").await;
+    let message = told["message"].as_str().unwrap_or_default();
+    assert!(message.contains("exceeds a limit of this operator"), "{message}");
+    assert!(message.contains(&format!("sh.helm.release.v1.{}.v", hostile::VICTIMS[0])), "{message}");
+    let kept = project.get("v1", "ConfigMap", hostile::VICTIMS[0]).await.expect("it stays");
+    assert_eq!(kept.data["data"]["colour"], "blue");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn records_with_very_many_objects_or_revisions_keep_nobody_from_work() {
+    let project = project().await;
+    survives(&project, hostile::many_objects(), "many objects").await;
+    let too_many = project.not_ready(hostile::VICTIMS[3], "RecordUnusable").await;
+    let message = too_many["message"].as_str().unwrap_or_default();
+    assert!(message.contains("more than 2000 records"), "{message}");
+}
+
+fn nested(levels: usize) -> String {
+    format!("{}1{}", r#"{"a":"#.repeat(levels), "}".repeat(levels))
+}
+
+/// Sends what no client of ours can read.
+async fn post(project: &Project, path: &str, body: String) {
+    let request = Request::post(path).header("content-type", "application/json").body(body.into_bytes()).unwrap();
+    let answer = project.client.request_text(request).await.expect("it is created");
+    assert!(answer.contains("\"uid\""), "{answer}");
+}
+
+#[tokio::test]
+async fn an_object_that_nobody_can_read_blinds_no_watch() {
+    let project = Project::of_objects().await;
+    let widget = ApiResource::from_gvk(&GroupVersionKind::gvk(&project.resource.group, "v1", "Widget"));
+    install_crd(&project.client, &widget, Scope::Namespaced).await;
+    let elsewhere = project.another_namespace("elsewhere").await;
+    let metadata = |name: &str, fields: &str| {
+        format!(r#""metadata": {{"name": "{name}", "labels": {{"chartwright.dev/release": "any"}}{fields}}}"#)
+    };
+    let api_version = &widget.api_version;
+    let deep = format!(
+        r#"{{"apiVersion": "{api_version}", "kind": "Widget", {}, "spec": {}}}"#,
+        metadata("poison", ""),
+        nested(200)
+    );
+    post(&project, &format!("/apis/{api_version}/namespaces/{elsewhere}/{}", widget.plural), deep).await;
+    // Also where only metadata is watched.
+    let fields = nested(200).replace(r#""a""#, r#""f:a""#).replace('1', "{}");
+    let managed = format!(
+        r#", "managedFields": [{{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {fields}}}]"#
+    );
+    let config_map =
+        format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", {}, "data": {{}}}}"#, metadata("poison", &managed));
+    post(&project, &format!("/api/v1/namespaces/{elsewhere}/configmaps"), config_map).await;
+
+    let gate = Troubled::start(project.client.clone(), Trouble::NoStreamedLists).await;
+    let operator = project.launch().args(&[PROBES]).behind(&gate).start();
+    let wanted =
+        json!({"apiVersion": api_version, "kind": "Widget", "metadata": {"name": "mine"}, "spec": {"size": 1}});
+    project.apply("web", json!({"objects": [wanted, config("mine", "blue")]})).await;
+    project.deployed("web").await;
+    until("it is ready although it saw the poison", async || {
+        (operator.probe("/readyz").await.code == 200).then_some(())
+    })
+    .await;
+    let widgets = project.objects(api_version, "Widget", Some(&project.namespace));
+    widgets.delete("mine", &DeleteParams::default()).await.expect("it is deleted");
+    project.configs().delete("mine", &DeleteParams::default()).await.expect("it is deleted");
+    until("what was deleted is made again", async || {
+        let widget = widgets.get_opt("mine").await.expect("an answer");
+        let config = project.get("v1", "ConfigMap", "mine").await;
+        (widget.is_some() && config.is_some()).then_some(())
+    })
+    .await;
+    let named = || operator.log().matches("this object cannot be read").count();
+    until("the log names it", async || operator.log().contains("poison").then_some(())).await;
+    let at_most = 2;
+    stays(Duration::from_secs(2), "the log names each once", async || named() <= at_most).await;
+    assert!(named() >= 1 && named() <= at_most, "{}", operator.log());
+}
+
+#[tokio::test]
+async fn the_annotation_of_namespaces_leads_to_few_questions() {
+    let project = Project::of_objects().await;
+    let many: Vec<String> = (0..5000).map(|number| format!("team-{number}")).collect();
+    let operator = project.run();
+    project.apply("web", objects("mine", "blue")).await;
+    project.deployed("web").await;
+    drop(operator);
+    // Somebody removes the records, so that the marks on the custom resource are all that is left.
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    for record in secrets.list(&kube::api::ListParams::default().labels("owner=helm")).await.expect("records") {
+        secrets.delete(&record.metadata.name.unwrap(), &DeleteParams::default()).await.expect("it is deleted");
+    }
+    project.annotate("web", "applyset.kubernetes.io/additional-namespaces", &many.join(",")).await;
+    let since = k8s_openapi::jiff::Timestamp::now();
+    let _operator = project.run();
+    project.delete("web").await;
+    project.gone("web").await;
+    let asked = project.calls_since(since).into_iter().filter(|call| call.contains("/namespaces/team-")).count();
+    assert!(asked <= 200, "{asked} questions about namespaces that an annotation names");
+}

@@ -1,0 +1,225 @@
+//! Release records that are made to hurt.
+//!
+//! gzip may have several parts, so what is huge is packed once: `{"name": …, "version": …,` comes first, and the same rest after
+//! each of these.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::{StreamExt, stream};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, PostParams};
+use kube::core::ObjectMeta;
+
+use crate::harness::{Operator, Project, until_within};
+
+/// Custom resources, and so releases, that somebody writes records of.
+pub const VICTIMS: [&str; 4] = ["victim-a", "victim-b", "victim-c", "victim-d"];
+
+/// Where a record is written.
+#[derive(Clone)]
+enum Whose {
+    Victim(usize),
+    /// A release of a namespace without custom resources.
+    Nobody(String),
+}
+
+#[derive(Clone)]
+pub struct Record {
+    whose: Whose,
+    revision: u32,
+    status: &'static str,
+    /// What follows after the name and the version, packed.
+    rest: Arc<Vec<u8>>,
+    own: Option<Arc<Vec<u8>>>,
+}
+
+fn packed(text: &str) -> Arc<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    Arc::new(encoder.finish().unwrap())
+}
+
+/// The end of a record, with this among its members.
+fn rest(status: &str, member: &str) -> Arc<Vec<u8>> {
+    packed(&format!(
+        r#""info": {{"status": "{status}"}}, "chart": {{"metadata": {{"name": "app", "version": "0.1.0"}}}}, {member}}}"#
+    ))
+}
+
+/// Text that does not get shorter, and is JSON as it stands.
+fn noise(bytes: usize) -> String {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..bytes).map(|_| char::from(LETTERS[(next() % 64) as usize])).collect()
+}
+
+fn repeated(item: &str, count: usize) -> String {
+    let mut text = item.repeat(count);
+    // Without the last comma.
+    text.pop();
+    text
+}
+
+fn own_of(lists: &str) -> String {
+    format!(
+        r#"{{"format": 1, "digest": "d", "owner": {{"group": "g", "kind": "K", "name": "n", "uid": "u"}}, {lists}}}"#
+    )
+}
+
+/// Fifty, of several shapes, most of them as large as a Secret takes or as a Secret unpacks to.
+pub fn fifty() -> Vec<Record> {
+    const MIB: usize = 1024 * 1024;
+    let data = "a".repeat(60 * MIB);
+    let just_fits = "x".repeat(15 * MIB);
+    let rests = [
+        rest("deployed", &format!(r#""manifest": "{data}""#)),
+        rest(
+            "failed",
+            &format!(
+                r#""manifest": "kind: ConfigMap\napiVersion: v1\nmetadata: {{name: x}}\ndata: {{x: {just_fits}}}""#
+            ),
+        ),
+        rest("deployed", &format!(r#""later": [{}]"#, repeated("1,", 20 * MIB))),
+        rest("failed", &format!(r#""config": {{"a": [{}]}}"#, repeated("{},", 10 * MIB))),
+        rest("deployed", &format!(r#""config": {}1{}"#, r#"{"a":"#.repeat(MIB), "}".repeat(MIB))),
+        rest("failed", &format!(r#""hooks": [{}]"#, repeated("{},", 8 * MIB))),
+        rest("failed", &format!(r#""manifest": "data: [{}]""#, repeated("1,", 7 * MIB))),
+        rest("failed", &format!(r#""manifest": "{}""#, noise(750_000))),
+    ];
+    let objects = r#"{"id":{"group":"","version":"v1","kind":"A","namespace":null,"name":""}},"#;
+    let owns = [
+        packed(&own_of(&format!(r#""objects": [{}]"#, repeated(objects, 800_000)))),
+        packed(&own_of(&format!(r#""sourced": [{}]"#, repeated("\"\",", 16 * MIB)))),
+        Arc::new(own_of(&format!(r#""sourced": [{}]"#, repeated("\"\",", 200_000))).into_bytes()),
+        Arc::new(own_of(&format!(r#""later": {}{}"#, "[".repeat(300_000), "]".repeat(300_000))).into_bytes()),
+    ];
+    let plain = rest("deployed", r#""manifest": """#);
+    let mut records = vec![];
+    for number in 0..30_usize {
+        let rest = rests[number % rests.len()].clone();
+        let whose = match number % 3 {
+            0 => Whose::Nobody(format!("quiet-{number}")),
+            _ => Whose::Victim(number % VICTIMS.len()),
+        };
+        let status = if number % 2 == 0 { "deployed" } else { "failed" };
+        records.push(Record { whose, revision: 2 + number as u32, status, rest, own: None });
+    }
+    for number in 30..50_usize {
+        let own = Some(owns[number % owns.len()].clone());
+        let whose = match number % 2 {
+            0 => Whose::Nobody(format!("quiet-{number}")),
+            _ => Whose::Victim(number % VICTIMS.len()),
+        };
+        records.push(Record { whose, revision: 2 + number as u32, status: "deployed", rest: plain.clone(), own });
+    }
+    records
+}
+
+/// Records that make work: for three custom resources very many objects, for the fourth very many revisions.
+pub fn many_objects() -> Vec<Record> {
+    let one = r"---\n{apiVersion: v1, kind: A, metadata: {name: a}}\n";
+    let numbered = |count: usize| -> String {
+        (0..count).map(|it| format!(r"---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{it}}}}}\n")).collect()
+    };
+    let listed = |count: usize| -> String {
+        let items: String =
+            (0..count).map(|it| format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{it}}}}},")).collect();
+        format!("{{apiVersion: v1, kind: List, items: [{items}]}}")
+    };
+    let manifests = [one.repeat(150_000), numbered(19_000), listed(60_000)];
+    let mut records: Vec<Record> = manifests
+        .iter()
+        .enumerate()
+        .map(|(number, manifest)| Record {
+            whose: Whose::Victim(number),
+            revision: 2,
+            status: "failed",
+            rest: rest("failed", &format!(r#""manifest": "{manifest}""#)),
+            own: None,
+        })
+        .collect();
+    let small = rest("failed", r#""manifest": """#);
+    for revision in 2..2_302 {
+        let record = Record { whose: Whose::Victim(3), revision, status: "failed", rest: small.clone(), own: None };
+        records.push(record);
+    }
+    records
+}
+
+impl Record {
+    fn secret(&self, project: &Project, quiet: &str) -> Secret {
+        let (namespace, release) = match &self.whose {
+            Whose::Victim(number) => (project.namespace.as_str(), VICTIMS[*number]),
+            Whose::Nobody(name) => (quiet, name.as_str()),
+        };
+        let begin = packed(&format!(r#"{{"name": "{release}", "version": {}, "#, self.revision));
+        let helm = STANDARD.encode([begin.as_slice(), &self.rest].concat()).into_bytes();
+        let mut data = BTreeMap::from([("release".to_owned(), ByteString(helm))]);
+        data.extend(self.own.as_ref().map(|own| ("chartwright".to_owned(), ByteString(own.to_vec()))));
+        let labels = [("owner", "helm"), ("name", release), ("status", self.status)].map(|(k, v)| (k.into(), v.into()));
+        let mut labels = BTreeMap::from(labels);
+        labels.insert("version".into(), self.revision.to_string());
+        Secret {
+            metadata: ObjectMeta {
+                name: Some(format!("sh.helm.release.v1.{release}.v{}", self.revision)),
+                namespace: Some(namespace.to_owned()),
+                labels: Some(labels),
+                ..Default::default()
+            },
+            type_: Some("helm.sh/release.v1".into()),
+            data: Some(data),
+            ..Default::default()
+        }
+    }
+}
+
+pub async fn write_all(project: &Project, quiet: &str, records: Vec<Record>) {
+    let writes = records.into_iter().map(|record| async move {
+        let secret = record.secret(project, quiet);
+        let namespace = secret.metadata.namespace.clone().expect("a namespace");
+        let api: Api<Secret> = Api::namespaced(project.client.clone(), &namespace);
+        api.create(&PostParams::default(), &secret).await.expect("the API server takes it");
+    });
+    stream::iter(writes).buffer_unordered(8).collect::<Vec<()>>().await;
+}
+
+/// Waits until the operator has looked at every victim and has nothing more to do for a while.
+pub async fn digested(project: &Project, operator: &Operator, patience: Duration) {
+    until_within(patience, "every victim was looked at", async || {
+        for victim in VICTIMS {
+            let status = project.status(victim).await;
+            let generation = project.crs().get(victim).await.ok()?.metadata.generation;
+            (status["observedGeneration"] == serde_json::json!(generation)).then_some(())?;
+        }
+        Some(())
+    })
+    .await;
+    until_within(patience, "the operator rests", async || {
+        let before = cpu_ticks(operator);
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        (cpu_ticks(operator).saturating_sub(before) < 60).then_some(())
+    })
+    .await;
+}
+
+/// The time that a process has worked, in hundredths of a second.
+fn cpu_ticks(operator: &Operator) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", operator.id())).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+    ticks(11) + ticks(12)
+}

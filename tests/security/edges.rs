@@ -1,0 +1,7 @@
+//! The command line, logs, hooks and packaging leak and permit nothing.
+
+mod command_line;
+mod output;
+mod packaging;
+mod values;
+mod waking;

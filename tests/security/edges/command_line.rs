@@ -1,0 +1,159 @@
+//! `chartwright test` runs what a release record says, with the rights of the person who runs it. Whoever may write Secrets in the
+//! namespace writes the record.
+
+use chartwright::release::HookRecord;
+use kube::api::{Api, DynamicObject};
+use serde_json::{Value, json};
+
+use crate::harness::command_line::Said;
+use crate::harness::{Project, config, within};
+
+const FLAG: &str = "--allow-outside-namespace";
+
+/// A hook of the event `test` that makes an object.
+fn test(mut object: Value) -> String {
+    object["metadata"]["annotations"] = json!({"helm.sh/hook": "test"});
+    format!("{object}\n")
+}
+
+fn binding(name: &str) -> Value {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "mallory"}],
+    })
+}
+
+/// A deployed release, whose record an editor of the namespace then gives this one hook.
+async fn deployed() -> Project {
+    let project = Project::of_objects().await;
+    project.watch_with("allow: []");
+    let operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.deployed("web").await;
+    // Whatever it makes of the forged record, it is not what runs tests.
+    drop(operator);
+    project
+}
+
+async fn tested(project: &Project, manifest: &str, flags: &[&str]) -> Said {
+    let hook = HookRecord {
+        name: "check".into(),
+        kind: "ConfigMap".into(),
+        path: "app/templates/check.yaml".into(),
+        manifest: manifest.into(),
+        events: vec!["test".into()],
+        delete_policies: vec!["before-hook-creation".into()],
+        ..HookRecord::default()
+    };
+    project.forge("web", 1, |release| release.hooks = vec![hook]).await;
+    let named = project.named("web");
+    // The record is forged, so each of these tests would be refused for that alone.
+    let arguments: Vec<&str> = ["test", &named, "--allow-unproven"].into_iter().chain(flags.iter().copied()).collect();
+    project.cli(&arguments)
+}
+
+#[tokio::test]
+async fn a_test_of_a_forged_record_is_refused_inside_of_the_namespace_too() {
+    let project = deployed().await;
+    let good = project.cli(&["test", &project.named("web")]);
+    assert_eq!(good.code, 0, "a signed record needs no flag: {}", good.err);
+    let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "check"}}).to_string();
+    let hook = HookRecord {
+        name: "check".into(),
+        kind: "ConfigMap".into(),
+        path: "app/templates/check.yaml".into(),
+        manifest: manifest.as_str().into(),
+        events: vec!["test".into()],
+        ..HookRecord::default()
+    };
+    project.forge("web", 1, |release| release.hooks = vec![hook]).await;
+    let refused = project.cli(&["test", &project.named("web")]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("--allow-unproven") && refused.err.contains("signature"), "{}", refused.err);
+    assert!(project.get("v1", "ConfigMap", "check").await.is_none());
+}
+
+async fn exists(api: &Api<DynamicObject>, name: &str) -> bool {
+    api.get_opt(name).await.unwrap().is_some()
+}
+
+#[tokio::test]
+async fn a_forged_test_makes_nothing_outside_of_the_namespace() {
+    let project = deployed().await;
+    let elsewhere = project.another_namespace("victim").await;
+    let cluster = format!("{}-evil", project.namespace);
+    let bindings = project.objects("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None);
+    let theirs = project.objects("v1", "ConfigMap", Some(&elsewhere));
+    let listed = json!({
+        "apiVersion": "v1", "kind": "List", "metadata": {"annotations": {"helm.sh/hook": "test"}},
+        "items": [config("inside", "red"), within(&elsewhere, config("evil", "red"))],
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "evil", "namespace": elsewhere},
+        "rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    });
+    let roles = project.objects("rbac.authorization.k8s.io/v1", "Role", Some(&elsewhere));
+    for (case, manifest) in [
+        ("cluster-scoped", test(binding(&cluster))),
+        ("cluster-scoped with the namespace of the release", test(within(&project.namespace, binding(&cluster)))),
+        ("another namespace", test(within(&elsewhere, config("evil", "red")))),
+        ("an item of a list", format!("{listed}\n")),
+        (
+            "a second document",
+            format!("{}---\n{}", test(config("inside", "red")), test(within(&elsewhere, config("evil", "red")))),
+        ),
+        ("rights in another namespace", test(role)),
+        ("said to be of crds/", format!("# Source: app/crds/x.yaml\n{}", test(binding(&cluster)))),
+    ] {
+        let said = tested(&project, &manifest, &[]).await;
+        assert_eq!(said.code, 1, "{case}: {said:?}");
+        assert!(said.err.contains(FLAG) && said.err.contains("evil"), "{case}: {said:?}");
+        assert!(!exists(&bindings, &cluster).await, "{case}: a ClusterRoleBinding was made");
+        assert!(!exists(&theirs, "evil").await && !exists(&roles, "evil").await, "{case}: an object was made");
+        assert!(!exists(&project.configs(), "inside").await, "{case}: nothing is made before all was looked at");
+    }
+}
+
+#[tokio::test]
+async fn a_person_may_allow_a_test_outside_of_the_namespace() {
+    let project = deployed().await;
+    let elsewhere = project.another_namespace("mine").await;
+    let manifest = test(within(&elsewhere, config("meant", "red")));
+    let said = tested(&project, &manifest, &[FLAG]).await;
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(said.err.contains(&format!("ConfigMap {elsewhere}/meant")), "it is shown: {said:?}");
+    assert!(exists(&project.objects("v1", "ConfigMap", Some(&elsewhere)), "meant").await);
+}
+
+#[tokio::test]
+async fn a_test_without_a_namespace_is_in_that_of_the_release() {
+    let project = deployed().await;
+    let mut empty = config("empty", "red");
+    empty["metadata"]["namespace"] = json!("");
+    for (name, object) in
+        [("missing", config("missing", "red")), ("named", within(&project.namespace, config("named", "red")))]
+    {
+        assert_eq!(tested(&project, &test(object), &[]).await.code, 0, "{name}");
+        assert!(exists(&project.configs(), name).await, "{name}");
+    }
+    let said = tested(&project, &test(empty), &[]).await;
+    let is_here = exists(&project.configs(), "empty").await;
+    assert_eq!(said.code == 0, is_here, "an empty namespace is the release's or is refused: {said:?}");
+}
+
+#[tokio::test]
+async fn objects_that_give_rights_inside_of_the_namespace_are_shown() {
+    let project = deployed().await;
+    let mut grant = binding("grant");
+    grant["kind"] = json!("RoleBinding");
+    let token = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
+        "metadata": {"name": "token", "annotations": {"kubernetes.io/service-account.name": "default"}},
+    });
+    let said = tested(&project, &test(grant), &[]).await;
+    assert!(said.err.contains(&format!("RoleBinding {}/grant", project.namespace)), "{said:?}");
+    let manifest = token.to_string().replace("\"annotations\":{", "\"annotations\":{\"helm.sh/hook\":\"test\",");
+    let said = tested(&project, &manifest, &[]).await;
+    assert!(said.err.contains(&format!("Secret {}/token", project.namespace)), "{said:?}");
+}

@@ -1,0 +1,319 @@
+//! No release touches what is the operator's own, and none moves to another namespace.
+
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::ResourceExt;
+use kube::api::{Api, Patch, PostParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Launch, Project, annotated, config, stays, until, within};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const POD: &str = "op-manager-5d8f7c9b6d-x2x7k";
+
+/// An operator that runs as a ServiceAccount in a Deployment of its namespace, where custom resources live as well.
+struct Installed {
+    project: Project,
+    token: String,
+}
+
+impl Installed {
+    async fn new(fields: &str) -> Self {
+        let project = Project::of_objects().await;
+        project.watch_with(fields);
+        let accounts: Api<ServiceAccount> = Api::namespaced(project.client.clone(), &project.namespace);
+        let account = serde_json::from_value(json!({"metadata": {"name": "manager"}})).unwrap();
+        accounts.create(&PostParams::default(), &account).await.unwrap();
+        let subject = json!({"kind": "ServiceAccount", "name": "manager", "namespace": project.namespace});
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"});
+        let binding = json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding",
+            "metadata": {"name": project.user()}, "roleRef": role, "subjects": [subject]});
+        project.create(binding).await;
+        project.create(within(&project.namespace, deployment("op-manager", "operator:1", "manager"))).await;
+        let request = TokenRequest { spec: TokenRequestSpec::default(), ..Default::default() };
+        let answer = accounts.create_token_request("manager", &PostParams::default(), &request).await.unwrap();
+        Installed { token: answer.status.unwrap().token, project }
+    }
+
+    fn launch(&self) -> Launch<'_> {
+        self.project.launch().token(self.token.clone()).env("POD_NAME", POD)
+    }
+
+    /// Applies a custom resource that asks to adopt what is there, and reads why it is refused.
+    async fn refused(&self, name: &str, objects: &[Value]) -> String {
+        let project = &self.project;
+        let mut all = vec![config(name, "blue")];
+        all.extend(objects.iter().cloned());
+        project.apply(name, json!({"objects": all})).await;
+        project.annotate(name, "chartwright.dev/adopt", "true").await;
+        let told = project.not_ready(name, "NotAllowed").await;
+        assert!(project.get("v1", "ConfigMap", name).await.is_none(), "nothing else was written either");
+        told["message"].as_str().unwrap().to_owned()
+    }
+}
+
+fn deployment(name: &str, image: &str, account: &str) -> Value {
+    let labels = json!({"app": name});
+    let pod = json!({"serviceAccountName": account, "containers": [{"name": "a", "image": image}]});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+        "replicas": 0, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": pod}}})
+}
+
+fn named(api_version: &str, kind: &str, name: &str) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": name}})
+}
+
+fn with(mut object: Value, key: &str, value: Value) -> Value {
+    object[key] = value;
+    object
+}
+
+#[tokio::test]
+async fn the_operators_own_objects_are_neither_adopted_nor_replaced() {
+    attack_own_objects("adopt: objects\nallow: [cluster, other-namespaces]").await;
+}
+
+#[tokio::test]
+async fn no_consent_covers_the_operators_own_objects() {
+    attack_own_objects("adopt: objects\nallow: [cluster, other-namespaces, operator-namespace]").await;
+}
+
+async fn attack_own_objects(fields: &str) {
+    let installed = Installed::new(fields).await;
+    let project = &installed.project;
+    let _operator = installed.launch().args(&["--leader-elect", "--leader-election-id=own-lease"]).start();
+    let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "op-manager"});
+    let spec = json!({"maxReplicas": 1, "scaleTargetRef": target});
+    let cases = [
+        ("image", deployment("op-manager", "evil:1", "manager")),
+        ("hook", annotated(deployment("op-manager", "evil:1", "x"), json!({"helm.sh/hook": "pre-install"}))),
+        ("account", named("v1", "ServiceAccount", "manager")),
+        ("lease", named("coordination.k8s.io/v1", "Lease", "own-lease")),
+        ("key", named("v1", "Secret", "chartwright-signing-key")),
+        ("ledger", named("v1", "Secret", "chartwright-ledger-0")),
+        ("trust", named("v1", "Secret", "chartwright-trust")),
+        ("scaler", with(named("autoscaling/v2", "HorizontalPodAutoscaler", "h"), "spec", spec)),
+        ("replicas", named("apps/v1", "ReplicaSet", "op-manager-5d8f7c9b6d")),
+    ];
+    for (name, object) in cases {
+        let message = installed.refused(name, &[object]).await;
+        assert!(message.contains("no release may touch it"), "{name}: {message}");
+    }
+    let live = project.get("apps/v1", "Deployment", "op-manager").await.unwrap();
+    assert_eq!(live.data.pointer("/spec/template/spec/containers/0/image"), Some(&json!("operator:1")));
+    assert!(!live.labels().contains_key("chartwright.dev/release"));
+}
+
+#[tokio::test]
+async fn nothing_in_the_operators_namespace_leads_to_its_rights_without_consent() {
+    let installed = Installed::new("allow: [cluster, other-namespaces]").await;
+    let project = &installed.project;
+    let operator = installed.launch().start();
+    let token = with(named("v1", "Secret", "t"), "type", "kubernetes.io/service-account-token".into());
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}]);
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"});
+    let volume = json!([{"name": "k", "secret": {"secretName": "chartwright-signing-key", "optional": true}}]);
+    let pod = |spec: Value| with(named("v1", "Pod", "p"), "spec", spec);
+    let containers = json!([{"name": "a", "image": "a"}]);
+    let cases = [
+        ("runs", deployment("web", "evil:1", "manager")),
+        ("pod", pod(json!({"serviceAccountName": "manager", "containers": containers}))),
+        ("older", pod(json!({"serviceAccount": "manager", "containers": containers}))),
+        ("mounts", pod(json!({"containers": containers, "volumes": volume}))),
+        ("token", annotated(token, json!({"kubernetes.io/service-account.name": "manager"}))),
+        ("role", with(named(RBAC, "Role", "r"), "rules", rules)),
+        ("binding", with(named(RBAC, "RoleBinding", "b"), "roleRef", role.clone())),
+    ];
+    for (name, object) in &cases {
+        for hook in [false, true] {
+            let object = match hook {
+                true => annotated(object.clone(), json!({"helm.sh/hook": "pre-install"})),
+                false => object.clone(),
+            };
+            let message = installed.refused(&format!("{name}-{hook}"), &[object]).await;
+            assert!(message.contains("add `operator-namespace` to `allow`"), "{name}: {message}");
+        }
+    }
+    // What is harmless is served there as well.
+    let rules = json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}]);
+    let own = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "own"});
+    let harmless = json!([
+        deployment("plain", "a:1", "own"),
+        with(named(RBAC, "Role", "own"), "rules", rules),
+        with(named(RBAC, "RoleBinding", "own"), "roleRef", own),
+        named("v1", "ServiceAccount", "own")
+    ]);
+    project.apply("harmless", json!({"objects": harmless})).await;
+    project.deployed("harmless").await;
+    drop(operator);
+    project.watch_with("allow: [cluster, other-namespaces, operator-namespace]");
+    let _operator = installed.launch().start();
+    project.apply("agreed", json!({"objects": [with(named(RBAC, "RoleBinding", "agreed"), "roleRef", role)]})).await;
+    project.deployed("agreed").await;
+}
+
+#[tokio::test]
+async fn no_release_changes_the_definition_of_a_watched_kind() {
+    let project = Project::of_objects().await;
+    let other = project.with_kind("Other").await;
+    let _operator = project.run();
+    let names = [&project.resource, &other].map(|kind| format!("{}.{}", kind.plural, kind.group));
+    for (number, name) in names.iter().enumerate() {
+        let kind = "CustomResourceDefinition";
+        let crd = named("apiextensions.k8s.io/v1", kind, name);
+        let before = project.find("apiextensions.k8s.io/v1", kind, None, name).await.unwrap();
+        for (case, object) in [
+            ("bare", crd.clone()),
+            ("spec", with(crd.clone(), "spec", json!({"preserveUnknownFields": false}))),
+            ("hook", annotated(crd.clone(), json!({"helm.sh/hook": "pre-install"}))),
+        ] {
+            let cr = format!("{case}{number}");
+            project.apply(&cr, json!({"objects": [config(&cr, "blue"), object]})).await;
+            let told = project.not_ready(&cr, "NotAllowed").await;
+            assert!(told["message"].as_str().unwrap().contains("defines a kind of watches.yaml"), "{told}");
+            assert!(project.get("v1", "ConfigMap", &cr).await.is_none());
+        }
+        let after = project.find("apiextensions.k8s.io/v1", kind, None, name).await.unwrap();
+        assert_eq!(after.metadata.generation, before.metadata.generation);
+    }
+}
+
+/// A kind without namespaces, whose chart draws a password.
+async fn platform() -> Project {
+    let project = Project::cluster_scoped("Platform", "tests/charts/lists").await;
+    std::fs::remove_dir_all(project.dir().join("charts/app/templates")).unwrap();
+    let password =
+        "apiVersion: v1\nkind: Secret\nmetadata: {name: auth}\ndata: {password: '{{ randAlphaNum 20 | b64enc }}'}\n";
+    project.template("secret.yaml", password);
+    project
+}
+
+fn watch_without_namespace(project: &Project) {
+    let (group, kind) = (&project.resource.group, &project.resource.kind);
+    project.file("watches.yaml", &format!("- {{group: {group}, version: v1, kind: {kind}, chart: charts/app}}\n"));
+}
+
+#[tokio::test]
+async fn a_cluster_scoped_kind_is_not_served_in_the_operators_namespace_by_default() {
+    let project = platform().await;
+    watch_without_namespace(&project);
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    let told = project.not_ready("web", "InvalidNamespace").await;
+    assert!(told["message"].as_str().unwrap().contains("no `releaseNamespace`"), "{told}");
+    assert!(project.get("v1", "Secret", "auth").await.is_none());
+    assert!(operator.log().contains("nothing is deployed for it"), "the administrator reads it at the start");
+    // It has nothing to remove, so it goes.
+    project.delete("web").await;
+    project.gone("web").await;
+}
+
+#[tokio::test]
+async fn another_release_namespace_moves_no_release() {
+    let project = platform().await;
+    let elsewhere = project.another_namespace("next").await;
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    let told = project.status("web").await["deployedRelease"]["namespace"].clone();
+    let secret = async || {
+        let secret = project.get("v1", "Secret", "auth").await.unwrap();
+        (secret.uid(), secret.data["data"].clone())
+    };
+    let before = secret().await;
+    drop(operator);
+    // A status of an earlier version does not say where the release lives: its objects do.
+    for forgets in [false, true] {
+        project.watch_with(&format!("releaseNamespace: {elsewhere}"));
+        if forgets {
+            let patch = json!({"status": {"deployedRelease": {"namespace": null}, "conditions": null}});
+            project.crs().patch_status("web", &Default::default(), &Patch::Merge(patch)).await.unwrap();
+        }
+        let operator = project.run();
+        let told = project.not_ready("web", "InvalidNamespace").await;
+        let message = told["message"].as_str().unwrap();
+        assert!(message.contains(&format!("lives in the namespace {}", project.namespace)), "{message}");
+        assert!(message.contains("set it back") && message.contains("delete the custom resource"), "{message}");
+        stays(std::time::Duration::from_secs(2), "nothing moves", async || {
+            (secret().await, project.find("v1", "Secret", Some(&elsewhere), "auth").await.is_none())
+        })
+        .await;
+        assert_eq!(secret().await, before);
+        assert!(project.find("v1", "Secret", Some(&elsewhere), "auth").await.is_none());
+        drop(operator);
+        project.watch_with("");
+        let operator = project.run();
+        project.condition("web", "Ready", "True").await;
+        assert_eq!(secret().await, before, "set back, it goes on as before");
+        drop(operator);
+    }
+    assert_eq!(told, project.namespace.as_str());
+}
+
+#[tokio::test]
+async fn another_namespace_of_the_operator_moves_no_release() {
+    let project = platform().await;
+    let elsewhere = project.another_namespace("ops").await;
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    let before = project.get("v1", "Secret", "auth").await.unwrap();
+    drop(operator);
+    for fields in [None, Some("")] {
+        match fields {
+            None => watch_without_namespace(&project),
+            Some(fields) => project.watch_with(fields),
+        }
+        let operator = project.launch().env("POD_NAMESPACE", &elsewhere).start();
+        match fields {
+            None => drop(project.not_ready("web", "InvalidNamespace").await),
+            Some(_) => drop(project.condition("web", "Ready", "True").await),
+        }
+        let after = project.get("v1", "Secret", "auth").await.unwrap();
+        assert_eq!((after.uid(), &after.data["data"]), (before.uid(), &before.data["data"]));
+        assert!(project.find("v1", "Secret", Some(&elsewhere), "auth").await.is_none());
+        drop(operator);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_would_move_is_not_deleted_in_the_wrong_place() {
+    let project = platform().await;
+    let elsewhere = project.another_namespace("next").await;
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    drop(operator);
+    project.watch_with(&format!("releaseNamespace: {elsewhere}"));
+    let operator = project.run();
+    project.delete("web").await;
+    until("it says why it stays", async || {
+        let status = project.status("web").await.to_string();
+        status.contains("a release does not move").then_some(())
+    })
+    .await;
+    assert!(project.get("v1", "Secret", "auth").await.is_some());
+    drop(operator);
+    project.watch_with("");
+    let _operator = project.run();
+    project.gone("web").await;
+    until("its objects go", async || project.get("v1", "Secret", "auth").await.is_none().then_some(())).await;
+    assert!(project.get("v1", "Secret", "sh.helm.release.v1.web.v1").await.is_none());
+}
+
+#[tokio::test]
+async fn a_forged_status_leads_to_a_refusal_and_nowhere_else() {
+    let project = platform().await;
+    let elsewhere = project.another_namespace("victim").await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    let patch = json!({"status": {"deployedRelease": {"namespace": elsewhere}}});
+    project.crs().patch_status("web", &Default::default(), &Patch::Merge(patch)).await.unwrap();
+    project.apply("web", json!({"a": 1})).await;
+    project.not_ready("web", "InvalidNamespace").await;
+    assert!(project.find("v1", "Secret", Some(&elsewhere), "auth").await.is_none());
+    let records = project.objects("v1", "Secret", Some(&elsewhere)).list(&Default::default()).await.unwrap();
+    assert!(records.items.is_empty(), "{records:?}");
+    assert!(project.get("v1", "Secret", "auth").await.is_some());
+}

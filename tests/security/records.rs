@@ -1,0 +1,435 @@
+//! A forged release record leads to no write and no deletion.
+//!
+//! The operator has a namespace of its own here, as in a cluster: whoever writes records in the tenant's namespace cannot write there.
+
+use std::time::Duration;
+
+use chartwright::calls::Calls;
+use chartwright::release::{Own, Release, Status, Store};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::harness::{Operator, Project, config, stays, until, within};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+
+/// A chart that makes a ClusterRole and a ConfigMap, so that `allow` covers the cluster by default.
+const CHART: &str = "\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: '{{ .Release.Name }}'}
+data: {colour: '{{ .Values.colour }}'}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}
+rules: []
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: '{{ .Release.Name }}-random'}
+stringData: {password: '{{ randAlphaNum 12 }}'}
+";
+
+struct Tenant {
+    project: Project,
+    system: String,
+}
+
+impl Tenant {
+    async fn new() -> Self {
+        let project = Project::new("Plat").await;
+        project.template("all.yaml", CHART);
+        let system = project.another_namespace("system").await;
+        Tenant { project, system }
+    }
+
+    fn run(&self) -> Operator {
+        self.project.launch().env("POD_NAMESPACE", &self.system).start()
+    }
+
+    fn store(&self) -> Store {
+        Store::new(Calls::new(self.project.client.clone()))
+    }
+
+    fn records(&self) -> Api<DynamicObject> {
+        self.project.objects("v1", "Secret", Some(&self.project.namespace))
+    }
+
+    async fn deploy(&self, colour: &str) {
+        self.project.apply("web", json!({"colour": colour})).await;
+        self.project.deployed("web").await;
+        self.project.condition("web", "Ready", "True").await;
+    }
+
+    async fn record(&self, revision: u32) -> DynamicObject {
+        self.records().get(&format!("sh.helm.release.v1.web.v{revision}")).await.unwrap()
+    }
+
+    /// Creates a copy of a record as another revision, with all its labels and data, and then changes it.
+    async fn copy(&self, from: u32, to: u32, change: impl FnOnce(&mut Release)) {
+        let mut copy = self.record(from).await;
+        copy.metadata = kube::core::ObjectMeta {
+            name: Some(format!("sh.helm.release.v1.web.v{to}")),
+            namespace: Some(self.project.namespace.clone()),
+            labels: copy.metadata.labels.clone(),
+            ..Default::default()
+        };
+        let original = self.store().get(&self.project.namespace, "web", from).await.unwrap();
+        let mut release = Release { revision: to, stored: Default::default(), ..original };
+        change(&mut release);
+        // Through the codec, so that the payload is well formed; labels and signatures are those of the original.
+        let labels = copy.metadata.labels.clone().unwrap_or_default();
+        let signature = copy.data["data"]["chartwright.sig"].clone();
+        self.store().create(&release).await.unwrap();
+        let labels: serde_json::Map<String, Value> = labels
+            .into_iter()
+            .filter(|(key, _)| key.starts_with("chartwright.dev/"))
+            .map(|(key, value)| (key, value.into()))
+            .collect();
+        let mut patch = json!({"metadata": {"labels": labels}});
+        if !signature.is_null() {
+            patch["data"] = json!({"chartwright.sig": signature});
+        }
+        let name = format!("sh.helm.release.v1.web.v{to}");
+        self.records().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Gives a tenant everything in the cluster.
+    fn binding(&self) -> Value {
+        json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": self.evil()},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": self.project.namespace}]})
+    }
+
+    fn evil(&self) -> String {
+        format!("{}-evil", self.project.namespace)
+    }
+
+    /// For some seconds, and while an edit elsewhere shows that the operator works.
+    async fn nothing_came_of_it(&self) {
+        let bindings = self.project.objects(RBAC, "ClusterRoleBinding", None);
+        let evil = self.evil();
+        let there = stays(Duration::from_secs(3), "no binding is made", async || {
+            bindings.get_opt(&evil).await.unwrap().is_some()
+        });
+        there.await;
+        assert!(bindings.get_opt(&evil).await.unwrap().is_none());
+    }
+
+    async fn password(&self) -> Value {
+        self.project.get("v1", "Secret", "web-random").await.unwrap().data["data"]["password"].clone()
+    }
+}
+
+fn with_evil(release: &mut Release, evil: &Value) {
+    release.manifest = format!("{}---\n{evil}\n", release.manifest.read()).into();
+}
+
+#[tokio::test]
+async fn a_forged_revision_above_ours_writes_nothing_and_is_reported() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    let binding = tenant.binding();
+    tenant.copy(1, 2, |release| with_evil(release, &binding)).await;
+    let told = until("it is reported", async || tenant.project.events("web", "RecordUnproven").await.pop()).await;
+    assert!(told.1.contains("revision 2"), "{told:?}");
+    tenant.nothing_came_of_it().await;
+    // The spec decides again as soon as it changes, and nothing of the forged revision is left.
+    tenant.deploy("green").await;
+    tenant.nothing_came_of_it().await;
+    let history = tenant.store().history(&tenant.project.namespace, "web").await.unwrap();
+    assert_eq!(history.latest().unwrap().revision, 3);
+}
+
+#[tokio::test]
+async fn what_is_written_into_a_signed_record_is_not_applied() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    let before = tenant.password().await;
+    let binding = tenant.binding();
+    tenant.project.forge("web", 1, |release| with_evil(release, &binding)).await;
+    // Drift makes the operator read the record.
+    tenant.project.configs().delete("web", &DeleteParams::default()).await.unwrap();
+    until("the object is there again", async || tenant.project.get("v1", "ConfigMap", "web").await).await;
+    tenant.nothing_came_of_it().await;
+    assert_eq!(tenant.password().await, before, "generated values stay");
+    drop(operator);
+    // The same while the operator is down.
+    tenant.project.forge("web", 2, |release| with_evil(release, &binding)).await;
+    let _operator = tenant.run();
+    tenant.project.condition("web", "Ready", "True").await;
+    tenant.nothing_came_of_it().await;
+    assert_eq!(tenant.password().await, before);
+}
+
+#[tokio::test]
+async fn hooks_inventory_and_holds_of_a_forged_record_are_not_believed() {
+    let tenant = Tenant::new().await;
+    let victim = tenant.project.another_namespace("victim").await;
+    tenant.project.create(within(&victim, config("precious", "theirs"))).await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    let binding = tenant.binding();
+    let hook = chartwright::release::HookRecord {
+        name: tenant.evil(),
+        kind: "ClusterRoleBinding".into(),
+        path: "app/templates/evil.yaml".into(),
+        manifest: binding.to_string().into(),
+        events: vec!["pre-delete".into(), "pre-upgrade".into()],
+        ..Default::default()
+    };
+    let precious = tenant.project.objects("v1", "ConfigMap", Some(&victim)).get("precious").await.unwrap();
+    let id = chartwright::object::ObjectId {
+        group: String::new(),
+        version: "v1".into(),
+        kind: "ConfigMap".into(),
+        namespace: Some(victim.clone()),
+        name: "precious".into(),
+    };
+    tenant
+        .project
+        .forge("web", 1, |release| {
+            release.hooks.push(hook);
+            if let Some(own) = &mut release.own {
+                own.objects.push(chartwright::release::Applied::new(id, precious.uid()));
+            }
+        })
+        .await;
+    tenant.deploy("green").await;
+    tenant.project.delete("web").await;
+    tenant.project.gone("web").await;
+    tenant.nothing_came_of_it().await;
+    let still = tenant.project.objects("v1", "ConfigMap", Some(&victim)).get("precious").await.unwrap();
+    assert_eq!(still.uid(), precious.uid());
+}
+
+#[tokio::test]
+async fn an_older_revision_that_is_written_again_is_not_applied() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    let old = tenant.record(1).await;
+    tenant.deploy("green").await;
+    let password = tenant.password().await;
+    // The newest record goes, and the older one says that it is deployed.
+    tenant.records().delete("sh.helm.release.v1.web.v2", &DeleteParams::default()).await.unwrap();
+    let mut replayed = old.clone();
+    replayed.meta_mut().resource_version = None;
+    replayed.meta_mut().uid = None;
+    tenant.records().delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await.ok();
+    tenant.records().create(&PostParams::default(), &replayed).await.unwrap();
+    until("a newer revision takes its place", async || {
+        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
+        history.latest().filter(|latest| latest.revision >= 3 && latest.status == Status::Deployed).map(|_| ())
+    })
+    .await;
+    assert_eq!(tenant.project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "green");
+    assert_eq!(tenant.password().await, password);
+}
+
+#[tokio::test]
+async fn a_record_copied_to_another_release_is_not_believed() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    let source = tenant.store().get(&tenant.project.namespace, "web", 1).await.unwrap();
+    let copy = Release { name: "shop".into(), stored: Default::default(), ..source };
+    tenant.store().create(&copy).await.unwrap();
+    tenant.project.apply("shop", json!({"colour": "red"})).await;
+    tenant.project.not_ready("shop", "BelongsToAnother").await;
+    assert!(tenant.project.get("v1", "ConfigMap", "shop").await.is_none());
+}
+
+#[tokio::test]
+async fn one_label_on_a_helm_release_deletes_nothing() {
+    let tenant = Tenant::new().await;
+    let victim = tenant.project.another_namespace("data").await;
+    tenant.project.file("theirs/Chart.yaml", "apiVersion: v2\nname: app\nversion: 9.9.9\n");
+    let role = format!("{}-theirs", tenant.project.namespace);
+    let theirs = format!(
+        "apiVersion: {RBAC}\nkind: ClusterRole\nmetadata: {{name: {role}}}\nrules: []\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: precious, namespace: {victim}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: inside}}\n"
+    );
+    tenant.project.file("theirs/templates/all.yaml", &theirs);
+    tenant.project.helm("helm4", &["install", "web", "theirs"]);
+    let _operator = tenant.run();
+    tenant.project.apply("web", json!({"colour": "blue"})).await;
+    tenant.project.not_ready("web", "AdoptionNotAllowed").await;
+    let owner = tenant.project.crs().get("web").await.unwrap();
+    let mark = chartwright::release::OwnerMark {
+        group: tenant.project.resource.group.clone(),
+        kind: tenant.project.resource.kind.clone(),
+        namespace: owner.namespace(),
+        name: "web".into(),
+        uid: owner.uid().unwrap(),
+    };
+    let label = json!({"metadata": {"labels": {"chartwright.dev/owner": mark.id(), "chartwright.dev/digest": "x"}}});
+    tenant.records().patch("sh.helm.release.v1.web.v1", &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    // With an own part it is the same.
+    let finalizer = json!({"metadata": {"finalizers": ["helm.sdk.operatorframework.io/uninstall-release"]}});
+    tenant.project.crs().patch("web", &PatchParams::default(), &Patch::Merge(finalizer)).await.unwrap();
+    tenant.project.delete("web").await;
+    tenant.project.gone("web").await;
+    let left = async || {
+        let roles = tenant.project.objects(RBAC, "ClusterRole", None);
+        let configs = tenant.project.objects("v1", "ConfigMap", Some(&victim));
+        (
+            roles.get_opt(&role).await.unwrap().is_some(),
+            configs.get_opt("precious").await.unwrap().is_some(),
+            tenant.project.get("v1", "ConfigMap", "inside").await.is_some(),
+        )
+    };
+    stays(Duration::from_secs(3), "everything stays", left).await;
+    assert_eq!(left().await, (true, true, true));
+}
+
+#[tokio::test]
+async fn planted_objects_and_a_forged_status_do_not_get_signed() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    let password = tenant.password().await;
+    drop(operator);
+    let all = ListParams::default().labels("owner=helm,name=web");
+    tenant.records().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    // The live object says more than the chart, and another one carries all marks.
+    let live = tenant.project.get("v1", "ConfigMap", "web").await.unwrap();
+    let params = PatchParams { field_manager: Some("helm".into()), ..Default::default() };
+    let more = json!({"data": {"colour": "evil", "more": "evil"}});
+    tenant.project.configs().patch("web", &params, &Patch::Merge(more)).await.unwrap();
+    let mut planted = live.clone();
+    planted.metadata = kube::core::ObjectMeta {
+        name: Some("planted".into()),
+        namespace: live.namespace(),
+        labels: live.metadata.labels.clone(),
+        annotations: live.metadata.annotations.clone(),
+        owner_references: live.metadata.owner_references.clone(),
+        ..Default::default()
+    };
+    tenant.project.configs().create(&PostParams::default(), &planted).await.unwrap();
+    let status = json!({"status": {"deployedRelease": {"revision": 999999, "digest": "x", "hold": {"digest": "x", "by": "helm"}}}});
+    tenant.project.crs().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let _operator = tenant.run();
+    until("the release is recorded again", async || {
+        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
+        history.latest().filter(|latest| latest.status == Status::Deployed).map(|_| ())
+    })
+    .await;
+    until("the chart decides", async || {
+        let config = tenant.project.get("v1", "ConfigMap", "web").await?;
+        (config.data["data"]["colour"] == "blue").then_some(())
+    })
+    .await;
+    assert_eq!(tenant.password().await, password, "only what the chart generates is taken from objects");
+    let history = tenant.store().history(&tenant.project.namespace, "web").await.unwrap();
+    let latest = history.latest().unwrap();
+    assert!(latest.revision < 10 && !latest.manifest.read().contains("planted"), "revision {}", latest.revision);
+}
+
+#[tokio::test]
+async fn an_implausible_revision_number_is_refused_for_that_release_alone() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    let source = tenant.store().get(&tenant.project.namespace, "web", 1).await.unwrap();
+    let own = source.own.clone().unwrap_or_else(Own::default);
+    for revision in [u32::MAX, 1_000_000_001] {
+        let forged = Release { revision, own: Some(own.clone()), stored: Default::default(), ..source.clone() };
+        tenant.store().create(&forged).await.unwrap();
+        let told = tenant.project.not_ready("web", "RecordUnusable").await;
+        assert!(told["message"].as_str().unwrap().contains(&revision.to_string()), "{told}");
+        tenant.project.apply("other", json!({"colour": "red"})).await;
+        tenant.project.condition("other", "Ready", "True").await;
+        let name = format!("sh.helm.release.v1.web.v{revision}");
+        tenant.records().delete(&name, &DeleteParams::default()).await.unwrap();
+        tenant.project.condition("web", "Ready", "True").await;
+    }
+}
+
+#[tokio::test]
+async fn unsigned_records_are_signed_only_while_the_window_is_open() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    // As an earlier version left it: a record without a signature, and no ledger.
+    let record = tenant.record(1).await;
+    let none = json!({
+        "metadata": {"labels": {"chartwright.dev/signature-1": null, "chartwright.dev/signature-2": null}},
+        "data": {"chartwright.sig": null},
+    });
+    tenant.records().patch(&record.name_any(), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    let own = tenant.project.objects("v1", "Secret", Some(&tenant.system));
+    own.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    let versions = async || {
+        let mut all = vec![];
+        for (api_version, kind, name) in [("v1", "ConfigMap", "web"), ("v1", "Secret", "web-random")] {
+            all.push(tenant.project.get(api_version, kind, name).await.unwrap().resource_version());
+        }
+        all
+    };
+    let before = versions().await;
+    let _operator = tenant.run();
+    let told = tenant.project.not_ready("web", "RecordUnproven").await;
+    assert!(told["message"].as_str().unwrap().contains("chartwright trust open"), "{told}");
+    let system = ["--operator-namespace", &tenant.system];
+    tenant.project.cli(&[&["trust", "open", "--for", "5s", "--yes"], &system[..]].concat()).good();
+    tenant.project.condition("web", "Ready", "True").await;
+    assert_eq!(versions().await, before, "no object was changed");
+    assert!(!tenant.project.events("web", "RecordSigned").await.is_empty());
+    until("the window is recorded as closed", async || {
+        let state = tenant.project.cli(&[&["trust", "status", "-o", "json"], &system[..]].concat()).json();
+        (state["open"] == false && state["window"]["closedAt"].is_string() && state["window"]["signed"] == 1)
+            .then_some(())
+    })
+    .await;
+    // Later ones are refused.
+    let record = tenant.record(1).await;
+    tenant.records().patch(&record.name_any(), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    tenant.project.configs().delete("web", &DeleteParams::default()).await.unwrap();
+    until("the release is rebuilt from the chart", async || {
+        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
+        history.latest().filter(|latest| latest.revision == 2 && latest.status == Status::Deployed).map(|_| ())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_persons_upgrade_with_helm_stays_and_is_not_repaired() {
+    for helm in ["helm3", "helm4"] {
+        let tenant = Tenant::new().await;
+        let _operator = tenant.run();
+        tenant.deploy("blue").await;
+        tenant.project.helm(helm, &["upgrade", "web", "charts/app", "--set", "colour=red"]);
+        let told = until("it is reported", async || tenant.project.events("web", "RecordUnproven").await.pop()).await;
+        assert!(told.1.contains("revision 2"), "{helm}: {told:?}");
+        tenant.project.configs().delete("web", &DeleteParams::default()).await.unwrap();
+        stays(Duration::from_secs(2), "it is not repaired", async || {
+            tenant.project.get("v1", "ConfigMap", "web").await.is_none()
+        })
+        .await;
+        tenant.deploy("green").await;
+        assert_eq!(tenant.project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "green");
+    }
+}
+
+#[tokio::test]
+async fn without_its_key_the_operator_believes_no_record() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    let own = tenant.project.objects("v1", "Secret", Some(&tenant.system));
+    own.delete("chartwright-signing-key", &DeleteParams::default()).await.unwrap();
+    let _operator = tenant.run();
+    // The ledger is there, so the operator knows that the release is its own, and renders it again.
+    until("a signed revision takes its place", async || {
+        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
+        history.latest().filter(|latest| latest.revision == 2 && latest.status == Status::Deployed).map(|_| ())
+    })
+    .await;
+    tenant.project.condition("web", "Ready", "True").await;
+}
