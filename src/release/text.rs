@@ -213,7 +213,7 @@ mod tests {
             let held = Text::from(text);
             assert_eq!((held.read().as_ref(), held.len()), (text, text.len()));
             assert!(held.held_len() <= 1_000, "{}", held.held_len());
-            assert!(held == Text::from(text.to_owned()) && held == *text && held != Text::from("other"));
+            assert!(held == Text::from(text.to_owned()) && held == *text && held != *"other");
             assert_eq!(serde_json::from_value::<Text>(json!(held)).unwrap(), held);
         }
     }

@@ -21,12 +21,14 @@ use kube::core::ObjectMeta;
 use crate::harness::{Operator, Project, until_within};
 
 /// Custom resources, and so releases, that somebody writes records of.
-pub const VICTIMS: [&str; 4] = ["victim-a", "victim-b", "victim-c", "victim-d"];
+pub fn victims(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("victim-{number}")).collect()
+}
 
 /// Where a record is written.
 #[derive(Clone)]
 enum Whose {
-    Victim(usize),
+    Victim(String),
     /// A release of a namespace without custom resources.
     Nobody(String),
 }
@@ -81,7 +83,7 @@ fn own_of(lists: &str) -> String {
 }
 
 /// Fifty, of several shapes, most of them as large as a Secret takes or as a Secret unpacks to.
-pub fn fifty() -> Vec<Record> {
+pub fn fifty(victims: &[String]) -> Vec<Record> {
     const MIB: usize = 1024 * 1024;
     let data = "a".repeat(60 * MIB);
     let just_fits = "x".repeat(15 * MIB);
@@ -113,7 +115,7 @@ pub fn fifty() -> Vec<Record> {
         let rest = rests[number % rests.len()].clone();
         let whose = match number % 3 {
             0 => Whose::Nobody(format!("quiet-{number}")),
-            _ => Whose::Victim(number % VICTIMS.len()),
+            _ => Whose::Victim(victims[number % victims.len()].clone()),
         };
         let status = if number % 2 == 0 { "deployed" } else { "failed" };
         records.push(Record { whose, revision: 2 + number as u32, status, rest, own: None });
@@ -122,7 +124,7 @@ pub fn fifty() -> Vec<Record> {
         let own = Some(owns[number % owns.len()].clone());
         let whose = match number % 2 {
             0 => Whose::Nobody(format!("quiet-{number}")),
-            _ => Whose::Victim(number % VICTIMS.len()),
+            _ => Whose::Victim(victims[number % victims.len()].clone()),
         };
         records.push(Record { whose, revision: 2 + number as u32, status: "deployed", rest: plain.clone(), own });
     }
@@ -130,7 +132,7 @@ pub fn fifty() -> Vec<Record> {
 }
 
 /// Records that make work: for three custom resources very many objects, for the fourth very many revisions.
-pub fn many_objects() -> Vec<Record> {
+pub fn many_objects(victims: &[String]) -> Vec<Record> {
     let one = r"---\n{apiVersion: v1, kind: A, metadata: {name: a}}\n";
     let numbered = |count: usize| -> String {
         (0..count).map(|it| format!(r"---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{it}}}}}\n")).collect()
@@ -145,7 +147,7 @@ pub fn many_objects() -> Vec<Record> {
         .iter()
         .enumerate()
         .map(|(number, manifest)| Record {
-            whose: Whose::Victim(number),
+            whose: Whose::Victim(victims[number].clone()),
             revision: 2,
             status: "failed",
             rest: rest("failed", &format!(r#""manifest": "{manifest}""#)),
@@ -154,16 +156,37 @@ pub fn many_objects() -> Vec<Record> {
         .collect();
     let small = rest("failed", r#""manifest": """#);
     for revision in 2..2_302 {
-        let record = Record { whose: Whose::Victim(3), revision, status: "failed", rest: small.clone(), own: None };
+        let whose = Whose::Victim(victims[3].clone());
+        let record = Record { whose, revision, status: "failed", rest: small.clone(), own: None };
         records.push(record);
     }
     records
 }
 
+/// For each custom resource a record that no limit stops: many values, a long text, and much of our own part.
+pub fn within_limits(victims: &[String]) -> Vec<Record> {
+    let numbers = repeated("1,", 150_000);
+    let long = "x".repeat(6 * 1024 * 1024);
+    let config = "apiVersion: v1\\nkind: ConfigMap\\nmetadata: {name: y}\\n";
+    let manifest = format!("---\\n{config}list: [{numbers}]\\n---\\n{config}data: {{x: {long}}}\\n");
+    let failed =
+        rest("failed", &format!(r#""config": {{"a": [{}]}}, "manifest": "{manifest}""#, repeated("1,", 150_000)));
+    let object = r#"{"id":{"group":"","version":"v1","kind":"ConfigMap","namespace":null,"name":"y"}},"#;
+    let own = packed(&own_of(&format!(r#""objects": [{}]"#, repeated(object, 19_000))));
+    let of = |victim: &String, revision, own: Option<&Arc<Vec<u8>>>| Record {
+        whose: Whose::Victim(victim.clone()),
+        revision,
+        status: "failed",
+        rest: failed.clone(),
+        own: own.cloned(),
+    };
+    victims.iter().flat_map(|victim| [of(victim, 2, None), of(victim, 3, Some(&own)), of(victim, 4, None)]).collect()
+}
+
 impl Record {
     fn secret(&self, project: &Project, quiet: &str) -> Secret {
         let (namespace, release) = match &self.whose {
-            Whose::Victim(number) => (project.namespace.as_str(), VICTIMS[*number]),
+            Whose::Victim(name) => (project.namespace.as_str(), name.as_str()),
             Whose::Nobody(name) => (quiet, name.as_str()),
         };
         let begin = packed(&format!(r#"{{"name": "{release}", "version": {}, "#, self.revision));
@@ -198,9 +221,9 @@ pub async fn write_all(project: &Project, quiet: &str, records: Vec<Record>) {
 }
 
 /// Waits until the operator has looked at every victim and has nothing more to do for a while.
-pub async fn digested(project: &Project, operator: &Operator, patience: Duration) {
+pub async fn digested(project: &Project, victims: &[String], operator: &Operator, patience: Duration) {
     until_within(patience, "every victim was looked at", async || {
-        for victim in VICTIMS {
+        for victim in victims {
             let status = project.status(victim).await;
             let generation = project.crs().get(victim).await.ok()?.metadata.generation;
             (status["observedGeneration"] == serde_json::json!(generation)).then_some(())?;
