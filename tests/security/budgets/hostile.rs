@@ -210,7 +210,9 @@ impl Record {
     }
 }
 
-pub async fn write_all(project: &Project, quiet: &str, records: Vec<Record>) {
+/// The newest first: the operator may make the next revision meanwhile, and must not take the name of one to come.
+pub async fn write_all(project: &Project, quiet: &str, mut records: Vec<Record>) {
+    records.sort_by_key(|record| std::cmp::Reverse(record.revision));
     let writes = records.into_iter().map(|record| async move {
         let secret = record.secret(project, quiet);
         let namespace = secret.metadata.namespace.clone().expect("a namespace");
