@@ -262,7 +262,7 @@ mod tests {
         let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("c{number}"), "namespace": "here"}});
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
         let kind = Kind { resource, namespaced: true, has_status: false, is_manageable: true };
-        let (is_settled, is_adopted) = (number % 2 == 0, number == 3);
+        let (is_settled, is_adopted) = (number.is_multiple_of(2), number == 3);
         Planned { is_settled, is_adopted, ..Planned::new(Object::new(object).unwrap(), kind, Judged::Wholly) }
     }
 
