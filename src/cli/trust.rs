@@ -103,7 +103,7 @@ async fn show(format: &str, operator: &Operator) -> anyhow::Result<()> {
     let state = window::state(session.calls.client(), namespace).await?;
     let is_open = state.as_ref().is_some_and(|state| state.is_open(Timestamp::now()));
     if format == "json" {
-        return Ok(output::print(&format!("{:#}\n", json!({"open": is_open, "window": state})))?);
+        return output::print(&format!("{:#}\n", json!({"open": is_open, "window": state})));
     }
     let text = match state {
         None => "never opened".to_owned(),
@@ -113,7 +113,7 @@ async fn show(format: &str, operator: &Operator) -> anyhow::Result<()> {
         }
         Some(state) => format!("closed at {} (the operator has not confirmed it yet)", state.until),
     };
-    Ok(output::print(&format!("{text}\n"))?)
+    output::print(&format!("{text}\n"))
 }
 
 fn length(text: &str) -> Result<Duration, String> {

@@ -20,7 +20,7 @@ impl History {
         self.releases.is_empty()
     }
 
-    pub fn into_iter(self) -> impl Iterator<Item = Release> {
+    pub fn into_releases(self) -> impl Iterator<Item = Release> {
         self.releases.into_iter()
     }
 

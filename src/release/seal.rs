@@ -69,7 +69,7 @@ fn with_proof(mut release: Release, proof: Proof) -> Release {
 /// The same history, with records recognised whose content is that of a signed revision, and those doubted that the ledger does
 /// not confirm. `confirmed` is the newest revision that the ledger knows, and the hash of its content.
 pub fn compared(history: History, confirmed: Option<(u32, proof::Hash)>) -> History {
-    let releases: Vec<Release> = history.into_iter().map(|release| unless_replayed(release, confirmed)).collect();
+    let releases: Vec<Release> = history.into_releases().map(|release| unless_replayed(release, confirmed)).collect();
     let signed: HashMap<proof::Hash, Proof> = releases
         .iter()
         .filter(|release| release.is_proven())
