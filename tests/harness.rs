@@ -9,6 +9,7 @@
 //! ```
 
 pub mod asking;
+pub mod chance;
 pub mod command_line;
 mod crd;
 pub mod forging;
@@ -19,6 +20,7 @@ mod operator;
 mod policy;
 pub mod prometheus;
 pub mod proxy;
+pub mod rights;
 pub mod shelf;
 mod sibling;
 pub mod site;

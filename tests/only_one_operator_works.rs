@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::harness::gate::{Gate, Obstacle};
 use crate::harness::proxy::{Line, Proxy};
 use crate::harness::trouble::{Trouble, Troubled};
-use crate::harness::{Project, config, stays, until, within};
+use crate::harness::{Project, chance, config, stays, until, within};
 use proof::{Plan, pass};
 use replicas::{LEASE, QUICK, Replica, holder};
 use tenures::judge;
@@ -236,8 +236,6 @@ async fn whoever_is_killed_at_whatever_moment_nothing_is_written_late_and_nothin
 #[tokio::test]
 #[ignore = "twenty kills take minutes: make leader-proof"]
 async fn proof_of_two_replicas_of_which_the_leader_is_killed_twenty_times() {
-    let seed = std::env::var("SEED").ok().and_then(|text| text.parse().ok());
-    let seed = seed.unwrap_or_else(|| Timestamp::now().as_millisecond().unsigned_abs() % 1_000_000);
-    let figures = pass(&Plan { kills: 20, upgrades: 200, seed }).await;
+    let figures = pass(&Plan { kills: 20, upgrades: 200, seed: chance::seed() }).await;
     println!("\n{figures}");
 }

@@ -15,8 +15,8 @@ use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParam
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use crate::harness::command_line::{Said, said};
-use crate::harness::{Project, Scope, chartwright, copy_dir, create_namespace, install_crd, is_too_early, tool, until};
+use crate::harness::command_line::Said;
+use crate::harness::{Project, Scope, copy_dir, create_namespace, install_crd, is_too_early, until};
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const RBAC_V1: &str = "rbac.authorization.k8s.io/v1";
@@ -118,8 +118,7 @@ impl Shop {
             if case.scope == Scope::Cluster {
                 watches += &format!("  releaseNamespace: {}\n", project.namespace);
             }
-            project.file(&format!("config/crd/bases/{}.yaml", resource.plural), &definition(&resource, case.scope));
-            project.file(&format!("config/samples/{}.yaml", resource.plural), &cr(&resource, &case.first).to_string());
+            project.files_of_kind(&resource, case.scope, &cr(&resource, &case.first));
             cases.push((case, resource));
         }
         project.file("watches.yaml", &watches);
@@ -127,32 +126,16 @@ impl Shop {
     }
 
     fn generate(&self, helm: &str, more: &[&str]) -> Said {
-        generate_in(self.project.dir(), helm, more)
+        self.project.generate_rbac(helm, more)
     }
 
     fn role(&self) -> String {
-        std::fs::read_to_string(self.project.dir().join("config/rbac/role.yaml")).unwrap()
+        self.project.role()
     }
 
     /// Gives the operator what its roles say, and nothing else.
     async fn bind(&self) {
-        self.bind_to(&self.project.user()).await;
-    }
-
-    async fn bind_to(&self, user: &str) {
-        for mut role in chartwright::yaml::documents(&self.role()).unwrap() {
-            let (name, kind) = (self.project.namespace.as_str(), role["kind"].as_str().unwrap().to_owned());
-            let mut metadata = json!({"name": name});
-            if kind == "Role" {
-                metadata["namespace"] = name.into();
-            }
-            role["metadata"] = metadata.clone();
-            self.project.create(role).await;
-            let subjects = json!([{"kind": "User", "apiGroup": RBAC, "name": user}]);
-            let binding = json!({"apiVersion": RBAC_V1, "kind": format!("{kind}Binding"), "metadata": metadata,
-                "subjects": subjects, "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name}});
-            self.project.create(binding).await;
-        }
+        self.project.bind_role(&self.project.user()).await;
     }
 
     fn crs(&self, case: &Case, resource: &ApiResource) -> Api<DynamicObject> {
@@ -208,13 +191,6 @@ fn gadgets(namespace: &str) -> String {
 fn cr(resource: &ApiResource, spec: &Value) -> Value {
     let name = resource.kind.to_ascii_lowercase();
     json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": name}, "spec": spec})
-}
-
-fn definition(resource: &ApiResource, scope: Scope) -> String {
-    let scope = if scope == Scope::Cluster { "Cluster" } else { "Namespaced" };
-    let names = json!({"kind": resource.kind, "plural": resource.plural});
-    json!({"kind": "CustomResourceDefinition", "spec": {"group": resource.group, "scope": scope, "names": names}})
-        .to_string()
 }
 
 /// Waits until a revision is there and healthy.
@@ -358,13 +334,6 @@ async fn who_may_escalate_can_make_roles_as_objects_and_as_hooks() {
     assert!(refused.is_empty(), "{refused:#?}\n{}", shop.role());
 }
 
-/// The program in a directory, without a cluster.
-fn generate_in(dir: &Path, helm: &str, more: &[&str]) -> Said {
-    let mut command = chartwright();
-    command.args(["generate", "rbac"]).args(more).current_dir(dir).env("CHARTWRIGHT_HELM", tool(helm));
-    said(command)
-}
-
 /// The account may do everything in its namespace; the operator has what is generated.
 #[tokio::test]
 async fn an_operator_that_acts_as_an_account_needs_no_rights_to_write_objects() {
@@ -375,7 +344,7 @@ async fn an_operator_that_acts_as_an_account_needs_no_rights_to_write_objects() 
     assert_eq!(shop.generate("helm4", &[]).code, 0);
     assert!(!shop.role().contains("- jobs\n  verbs:\n  - get\n  - list\n  - watch\n  - create"), "{}", shop.role());
     let operator = format!("system:serviceaccount:{namespace}:operator");
-    shop.bind_to(&operator).await;
+    project.bind_role(&operator).await;
     let binding = json!({"apiVersion": RBAC_V1, "kind": "RoleBinding", "metadata": {"name": "deployer", "namespace": namespace},
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": "deployer", "namespace": namespace}]});

@@ -4,6 +4,7 @@ mod adoption;
 mod budgets;
 mod concurrency;
 mod edges;
+mod forgeries;
 mod objects;
 mod operators_own;
 mod records;

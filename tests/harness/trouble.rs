@@ -17,6 +17,7 @@ use kube::client::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::chance::mixed;
 use super::gate::is_watch;
 use super::gate::wire::Connection;
 
@@ -210,12 +211,4 @@ fn refusal(code: u16, number: u64) -> (response::Parts, String) {
     };
     let kind = if body.starts_with('<') { "text/html" } else { "application/json" };
     (response.header("content-type", kind).body(()).expect("a response").into_parts().0, body)
-}
-
-/// A number that looks like chance, the same in every run.
-fn mixed(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    x ^ (x >> 31)
 }

@@ -17,9 +17,9 @@ use crate::harness::trouble::{Trouble, Troubled};
 use crate::harness::{Operator, Project, Scope, config, install_crd, stays, until, until_within};
 use hostile::{Record, write_all};
 
-const PROBES: &str = "--health-probe-bind-address=127.0.0.1:0";
+pub const PROBES: &str = "--health-probe-bind-address=127.0.0.1:0";
 /// What the shipped Deployment allows, in KiB.
-const MEMORY_LIMIT: u64 = 1024 * 1024;
+pub const MEMORY_LIMIT: u64 = 1024 * 1024;
 /// The kubelet's patience is a second by default. This machine is shared, and the build is not optimised.
 const PROBE_PATIENCE: Duration = Duration::from_secs(4);
 const LONG: Duration = Duration::from_secs(240);
@@ -33,14 +33,14 @@ async fn project() -> Project {
 }
 
 /// Asks `/healthz` all the time, and remembers the longest answer.
-struct Pulse {
+pub struct Pulse {
     longest: Arc<AtomicU64>,
     failed: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl Pulse {
-    async fn of(operator: &Operator) -> Self {
+    pub async fn of(operator: &Operator) -> Self {
         let address = operator.address("probes").await;
         let (longest, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (noted, missed) = (longest.clone(), failed.clone());
@@ -58,16 +58,18 @@ impl Pulse {
         Pulse { longest, failed, task }
     }
 
-    fn check(self) {
+    /// The longest answer, in milliseconds. None was missing or too late.
+    pub fn check(self) -> u64 {
         self.task.abort();
         assert!(!self.failed.load(Ordering::Relaxed), "/healthz was not answered with 200");
         let longest = Duration::from_millis(self.longest.load(Ordering::Relaxed));
         assert!(longest < PROBE_PATIENCE, "/healthz took {longest:?}");
+        longest.as_millis() as u64
     }
 }
 
 /// The most memory that a process ever had, in KiB.
-fn peak_memory(operator: &Operator) -> u64 {
+pub fn peak_memory(operator: &Operator) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", operator.id())).expect("the operator runs");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
