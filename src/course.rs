@@ -240,7 +240,8 @@ pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situatio
         // The records are those of an earlier custom resource of this name.
         (Some(own), Some(_)) if own.owner.is_another_life_of(situation.owner) => Course::Recover,
         (Some(own), _) if own.owner.is_same_resource(situation.owner) => {
-            noted(latest, own, situation).unwrap_or_else(|| ours(latest, own, known, history, situation))
+            let by_ledger = noted(latest, own, history.is_some(), situation);
+            by_ledger.unwrap_or_else(|| ours(latest, own, known, history, situation))
         }
         (Some(own), _) => Course::Refuse(Refusal::Owned(Some(Box::new(own.owner.clone())))),
         (None, None) => Course::Ask,
@@ -250,27 +251,48 @@ pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situatio
 
 /// The way of a signed revision that the ledger does not know. None where it does, or where nothing of the revision was applied yet: a
 /// revision is recorded first, noted then, and applied last.
-fn noted(latest: &Summary, own: &Own, situation: &Situation<'_>) -> Option<Course> {
-    if situation.noted != Noted::Nothing {
-        return None;
+fn noted(latest: &Summary, own: &Own, has_read: bool, situation: &Situation<'_>) -> Option<Course> {
+    match &situation.noted {
+        Noted::Nothing => {}
+        // A signed record of an earlier state was written again.
+        Noted::Entry(entry) if entry.finished && entry.revision == latest.revision && is_on_its_way(latest, own) => {
+            return Some(if has_read { Course::Recover } else { Course::Ask });
+        }
+        Noted::Entry(_) | Noted::Unknown => return None,
     }
+    // A lost ledger must not make an early state of a later revision believed.
+    let is_first = latest.revision == 1 || situation.told.is_none();
     let is_untouched = latest.status != Status::Deployed && own.objects.iter().all(|object| object.uid.is_none());
-    match is_untouched {
+    match is_first && is_untouched {
         true => None,
-        false if situation.may_sign => Some(Course::Sign),
-        false => Some(Course::Refuse(Refusal::Unproven { revision: latest.revision, doubt: None })),
+        false => Some(unconfirmed(latest.revision, None, situation)),
     }
+}
+
+/// Whether a record says that its revision is being brought in, or failed and may be tried again.
+fn is_on_its_way(latest: &Summary, own: &Own) -> bool {
+    let is_late = own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
+    latest.status.is_pending() || latest.status == Status::Failed && !is_late
 }
 
 /// The record of what is deployed went. If another took the name since, that is another matter.
 fn lost(history: &History, situation: &Situation<'_>) -> Course {
     let is_noted = matches!(situation.noted, Noted::Entry(_));
     match history.latest() {
-        Some(latest) if !is_noted && latest.own.is_none() && latest.status != Status::Superseded => {
+        Some(latest)
+            if latest.own.is_none()
+                && latest.status != Status::Superseded
+                && (!is_noted || is_strangers(latest, situation)) =>
+        {
             theirs(history, &Revisions::of(history), situation)
         }
         _ => Course::Recover,
     }
+}
+
+/// Whether another tool made a release of this name, and does not even say that it is ours.
+fn is_strangers(latest: &Release, situation: &Situation<'_>) -> bool {
+    !latest.is_proven() && latest.claims_to_belong_to(situation.owner).is_none()
 }
 
 /// The latest record is not one that we wrote, or not as we wrote it.
@@ -280,12 +302,22 @@ fn theirs(history: &History, known: &Revisions, situation: &Situation<'_>) -> Co
         return Course::Refuse(refusal);
     }
     if latest.is_proven() {
-        return by_helm(latest, known, situation, Course::TakeCharge(Taking::ByHelm));
+        return match situation.noted {
+            // Nobody knows whether it is the newest.
+            Noted::Nothing => unconfirmed(latest.revision, None, situation),
+            _ => by_helm(latest, known, situation, Course::TakeCharge(Taking::ByHelm)),
+        };
     }
     let has_proof = history.iter().any(Release::is_proven);
     match &situation.noted {
+        // Somebody uninstalled ours and installed another.
+        Noted::Entry(entry) if latest.revision <= entry.revision && is_strangers(latest, situation) => {
+            foreign(latest, known, situation)
+        }
         // Somebody wrote over a record of ours.
         Noted::Entry(entry) if latest.revision <= entry.revision => Course::Recover,
+        // An earlier version of the operator made it, after a downgrade.
+        Noted::Entry(_) if situation.may_sign && latest.claimed.is_some() => Course::Sign,
         Noted::Entry(entry) => by_helm(latest, known, situation, observed(latest, Some(entry), history, situation)),
         Noted::Unknown if has_proof => by_helm(latest, known, situation, observed(latest, None, history, situation)),
         Noted::Unknown | Noted::Nothing => unknown(latest, has_proof, known, situation),
@@ -314,14 +346,19 @@ fn unknown(latest: &Release, has_proof: bool, known: &Revisions, situation: &Sit
         return Course::Recover;
     }
     match latest.claims_to_belong_to(situation.owner) {
-        claims if claims.is_some() || has_proof => match situation.may_sign {
-            true => Course::Sign,
-            false => {
-                let Proof::Missing(doubt) = latest.proof else { return Course::Ask };
-                Course::Refuse(Refusal::Unproven { revision: latest.revision, doubt: Some(doubt) })
-            }
-        },
+        claims if claims.is_some() || has_proof => {
+            let Proof::Missing(doubt) = latest.proof else { return Course::Ask };
+            unconfirmed(latest.revision, Some(doubt), situation)
+        }
         _ => foreign(latest, known, situation),
+    }
+}
+
+/// A revision of ours that is believed only if an administrator says so.
+fn unconfirmed(revision: u32, doubt: Option<Doubt>, situation: &Situation<'_>) -> Course {
+    match situation.may_sign {
+        true => Course::Sign,
+        false => Course::Refuse(Refusal::Unproven { revision, doubt }),
     }
 }
 

@@ -35,25 +35,33 @@ pub struct Identity {
     pub wishes: Wishes,
     /// What it says about itself, without the manifest.
     pub status: Option<Value>,
+    /// What the operator noted of its release.
+    noted: Option<Home>,
     allow_empty: bool,
     adopts_releases: bool,
     crds: Crds,
     lookup: Lookup,
 }
 
+/// Which release a custom resource has, as the operator noted it where no tenant can write.
+#[derive(Clone, Debug)]
+pub struct Home {
+    pub release: String,
+    pub namespace: String,
+}
+
 impl Identity {
-    /// `default_namespace` is where the releases of cluster-scoped resources live, unless the watch says it.
-    pub fn of(cr: &CustomResource, watch: &Watch, default_namespace: &str) -> Self {
-        let owner = Owner {
-            gvk: watch.gvk.clone(),
-            namespace: cr.namespace(),
-            name: cr.name_any(),
-            uid: cr.metadata.uid.clone().unwrap_or_default(),
-        };
+    /// `default_namespace` is where the releases of cluster-scoped resources live, unless the watch says it. What is `noted` decides the
+    /// release's name: the author of a custom resource may be able to write its status.
+    pub fn of(cr: &CustomResource, watch: &Watch, default_namespace: &str, noted: Option<Home>) -> Self {
+        let owner = owner(cr, watch);
         let fallback = watch.release_namespace.as_deref().unwrap_or(default_namespace);
         let status = cr.status();
         Identity {
-            release: release_name(watch, &owner, status.as_ref()),
+            release: match &noted {
+                Some(noted) => noted.release.clone(),
+                None => release_name(watch, &owner, status.as_ref()),
+            },
             namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
             wishes: Wishes::of_all(cr.annotations(), watch),
             allow_empty: watch.allow_empty,
@@ -62,6 +70,7 @@ impl Identity {
             lookup: watch.lookup,
             owner,
             status,
+            noted,
         }
     }
 
@@ -85,19 +94,16 @@ impl Identity {
         told.filter(|told| told != namespace).map(|told| moved(&self.release, told, namespace))
     }
 
-    /// The namespace that the status says the release lives in.
+    /// The namespace that the release lives in, as the operator noted it or the status says.
     fn told_namespace(&self) -> Option<&str> {
+        if let Some(noted) = &self.noted {
+            return Some(&noted.namespace);
+        }
         self.status.as_ref()?.pointer("/deployedRelease/namespace")?.as_str()
     }
 
     pub fn owner_mark(&self) -> OwnerMark {
-        OwnerMark {
-            group: self.owner.gvk.group.clone(),
-            kind: self.owner.gvk.kind.clone(),
-            namespace: self.owner.namespace.clone(),
-            name: self.owner.name.clone(),
-            uid: self.owner.uid.clone(),
-        }
+        mark_of(&self.owner)
     }
 
     /// `hooks` are those of the revision.
@@ -217,6 +223,30 @@ impl Identity {
     pub fn is_observed(&self, cr: &CustomResource) -> bool {
         let observed = self.status.as_ref().and_then(|status| status["observedGeneration"].as_i64());
         observed.is_some() && observed == cr.metadata.generation
+    }
+}
+
+fn owner(cr: &CustomResource, watch: &Watch) -> Owner {
+    Owner {
+        gvk: watch.gvk.clone(),
+        namespace: cr.namespace(),
+        name: cr.name_any(),
+        uid: cr.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+/// Under which the operator notes a custom resource's release.
+pub fn owner_mark(cr: &CustomResource, watch: &Watch) -> OwnerMark {
+    mark_of(&owner(cr, watch))
+}
+
+fn mark_of(owner: &Owner) -> OwnerMark {
+    OwnerMark {
+        group: owner.gvk.group.clone(),
+        kind: owner.gvk.kind.clone(),
+        namespace: owner.namespace.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Verdict {
     Keep(&'static str),
     /// It is not ours to touch.
     Leave(&'static str),
+    /// It is outside of the release's namespace, and nothing proves that the release made it.
+    Unproven,
 }
 
 /// Decides by the record and the live metadata.
@@ -73,7 +75,7 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     }
     let is_inside = live.namespace.as_deref() == Some(rules.namespace);
     if !is_inside && !rules.proven.contains(&recorded.id.key()) {
-        return Verdict::Leave("it is outside of the release's namespace, and nothing proves that the release made it");
+        return Verdict::Unproven;
     }
     let labelled = live.labels.as_ref().and_then(|labels| labels.get(RELEASE_LABEL)).map(String::as_str);
     if labelled != Some(rules.release) && !(rules.helm_marks_suffice && is_inside) {
@@ -161,6 +163,8 @@ impl<'a> Known<'a> {
 pub struct Pruned {
     pub deleted: Vec<ObjectId>,
     pub kept: Vec<ObjectId>,
+    /// Outside of the release's namespace, and recorded by nothing that is proven.
+    pub unproven: Vec<ObjectId>,
 }
 
 /// Removes objects one after the other, in the given order.
@@ -183,6 +187,7 @@ pub async fn prune(objects: &[Applied], rules: &Rules<'_>, kinds: &Kinds, calls:
                 pruned.kept.push(id.clone());
             }
             Verdict::Leave(why) => tracing::warn!(object = %id, "left alone: {why}"),
+            Verdict::Unproven => pruned.unproven.push(id.clone()),
         }
     }
     Ok(pruned)

@@ -31,6 +31,7 @@ mod recording;
 mod recover;
 mod report;
 mod rollout;
+mod signing;
 mod subject;
 mod takeover;
 mod uninstall;
@@ -47,6 +48,7 @@ use crate::release::{History, Hold, Own, Release, Revisions, Status, Summary};
 use crate::render;
 use crate::status::{Failure, Stage};
 use recover::Recovered;
+use signing::Signing;
 
 pub use failing::ReconcileError;
 pub use journal::{SELDOM, milliseconds, note_outcome, span};
@@ -119,7 +121,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Brings one custom resource's objects to what its spec says, and reports how it went.
 pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> Result<Next, ReconcileError> {
-    let subject = Subject::of(cr, context, turn);
+    let subject = Subject::of(cr, context, turn).await;
     subject.tell_problems().await;
     if let Some(next) = subject.pause().await? {
         return Ok(next);
@@ -306,12 +308,12 @@ async fn take_step(
         Course::TakeCharge(Taking::Adopted) => {
             subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
-        Course::Sign => subject.sign(history).await.map(|release| Step::Changed(Box::new(release))),
+        Course::Sign => match subject.sign(wish, history).await? {
+            Signing::Signed(release) => Ok(Step::Changed(release)),
+            Signing::Outdated => recover(subject, wish, history).await,
+        },
         Course::Observe { overrides, .. } => subject.leave_unproven(overrides, history).await.map(Step::done),
-        Course::Recover => subject.recover(wish, history).await.map(|recovered| match recovered {
-            Recovered::Left(left) => Step::Rebuild(left),
-            Recovered::Gone => Step::Deploy,
-        }),
+        Course::Recover => recover(subject, wish, history).await,
         Course::Reinstall => {
             subject.tell_uninstalled().await;
             Ok(Step::Deploy)
@@ -329,6 +331,14 @@ async fn take_step(
         }
         Course::Refuse(refusal) => Err(subject.refused(&refusal)),
     }
+}
+
+/// Finds out what is left of a release that has no record to believe.
+async fn recover(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Step, ReconcileError> {
+    Ok(match subject.recover(wish, history).await? {
+        Recovered::Left(left) => Step::Rebuild(left),
+        Recovered::Gone => Step::Deploy,
+    })
 }
 
 /// Whether a kind is missing: by what discovery said, or by what the API server says of an object before discovery knows it.

@@ -121,6 +121,11 @@ impl Release {
         }
     }
 
+    /// The digest that the record's label claims. Whoever writes the Secret can write it.
+    pub fn digest_label(&self) -> Option<&str> {
+        self.stored.digest_label()
+    }
+
     /// Whether the release is this custom resource's, as far as this record proves it.
     pub fn belongs_to(&self, owner: &OwnerMark) -> Option<bool> {
         match (&self.own, &self.proof) {

@@ -316,7 +316,7 @@ impl Look<'_> {
             match prune::decide(recorded, &live.metadata, &rules) {
                 Verdict::Delete => changes.push(Change::new(id, What::Deleted, Some(value_of(&live)), None)),
                 Verdict::Keep(why) => changes.push(Change::new(id, What::Kept(why), None, None)),
-                Verdict::Leave(_) => {}
+                Verdict::Leave(_) | Verdict::Unproven => {}
             }
         }
         Ok(changes)

@@ -54,7 +54,8 @@ impl Subject<'_> {
             return Ok(Recovered::Gone);
         }
         let revision = noted.as_ref().map(|entry| entry.revision).max(history.latest().map(|latest| latest.revision));
-        let outside = noted.into_iter().flat_map(|entry| entry.outside).map(|id| Applied::new(id, None));
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        let outside = outside.into_iter().map(|id| Applied::new(id, None));
         let objects: Vec<Applied> = live.into_iter().map(|(applied, _)| applied).chain(outside).collect();
         let message = format!(
             "The operator has no record of the release {} that it can vouch for. It renders the chart again over the {} objects that exist, and keeps the values in them that the chart generates",

@@ -126,7 +126,7 @@ impl Subject<'_> {
         let unseen = rendered.unseen.clone();
         let wanted: Vec<_> = rendered.objects.iter().chain(&rendered.crds).map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let before = plan::before(history, &self.namespace, &kinds)?;
+        let before = self.before(history).await?;
         let (first, last) = hooking::events(&draft);
         let target = Target { made: self.proven(history).await?, ..self.target(draft.chart_name(), &draft.hooks) };
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
@@ -213,6 +213,13 @@ impl Subject<'_> {
             || Pruned { kept: pending.own.iter().flat_map(|own| own.kept.clone()).collect(), ..Pruned::default() };
         let pruned = pruned.unwrap_or_else(kept);
         let release = self.record_deployed(&pending, progress, pruned, history).await?;
+        if let Err(error) = self.note_finished(&release, &history.clone().with(release.clone())).await {
+            // The revision is deployed and noted. The next one notes what is missing here.
+            tracing::warn!(
+                revision = release.revision,
+                "cannot note in the ledger that the revision is deployed: {error}"
+            );
+        }
         if let Some(own) = &release.own {
             self.narrow_contents(own).await?;
         }

@@ -28,12 +28,12 @@ use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind, Kinds};
 use crate::drift;
 use crate::error::Category;
-use crate::identity::{self, FINALIZER, Identity};
+use crate::identity::{self, FINALIZER, Home, Identity};
 use crate::manifest::{self, Rendered};
 use crate::protected::ProtectedObjects;
 use crate::queue::{Turn, Urgency};
 use crate::reach::Trials;
-use crate::release::{History, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::release::{History, LAST_REVISION, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
 use crate::render::gateway::fence::Fence;
 use crate::render::gateway::seen::Seen;
 use crate::render::lanes::Lanes;
@@ -116,8 +116,11 @@ pub struct Wish {
 }
 
 impl<'a> Subject<'a> {
-    pub fn of(cr: &'a CustomResource, context: &'a Context, turn: &'a Turn) -> Self {
-        let identity = Identity::of(cr, &context.watch, &context.default_namespace);
+    pub async fn of(cr: &'a CustomResource, context: &'a Context, turn: &'a Turn) -> Self {
+        // Where the ledger cannot be read, the turn fails when it asks for the first time, and says so in the status.
+        let noted = context.trust.ledger.get(&identity::owner_mark(cr, &context.watch)).await.ok().flatten();
+        let noted = noted.map(|entry| Home { release: entry.release, namespace: entry.namespace });
+        let identity = Identity::of(cr, &context.watch, &context.default_namespace, noted);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
         let store = store.signed_by(context.trust.signer.clone(), &identity.owner.uid);
@@ -273,10 +276,33 @@ impl<'a> Subject<'a> {
 
     /// All revisions, with their records.
     pub async fn history(&self) -> Result<History, ReconcileError> {
-        let confirmed = self.noted().await?.map(|entry| (entry.revision, entry.content));
-        let history = self.store.confirmed_history(&self.namespace, &self.release, confirmed).await?;
+        let confirmed = self.noted().await?.map(|entry| entry.confirmed());
+        let history = self.store.confirmed_history(&self.namespace, &self.release, confirmed.as_ref()).await?;
+        self.check_plausible(&history)?;
         self.learn_records(history.iter());
         Ok(history)
+    }
+
+    /// Refuses a history that ends in a number which no helm can have made: the next revision has to have a number too.
+    fn check_plausible(&self, history: &History) -> Result<(), ReconcileError> {
+        const LEAP: u32 = 10_000;
+        let Some(latest) = history.latest().filter(|latest| !latest.is_proven()) else { return Ok(()) };
+        let signed = history.iter().rev().find(|release| release.is_proven()).map_or(0, |release| release.revision);
+        let known = signed.max(self.newest.load(Ordering::Relaxed));
+        let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(LEAP) };
+        match latest.revision > most {
+            true => Err(ReconcileError::Refused {
+                category: Category::RecordUnusable,
+                message: format!(
+                    "the Secret {}/{} says that it is revision {} of the release {}, and the newest revision that this operator knows is {known}; delete that Secret",
+                    self.namespace,
+                    latest.secret_name(),
+                    latest.revision,
+                    self.release
+                ),
+            }),
+            false => Ok(()),
+        }
     }
 
     /// Why a release is not this custom resource's to change.

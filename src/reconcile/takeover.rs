@@ -41,7 +41,7 @@ impl Subject<'_> {
                 self.tell("Held", &format!("Revision {revision} ({description}) is held: {}", held_sentence(hold)))
                     .await;
             }
-            None => self.tell("TookOver", &format!("Took over revision {revision}, whose record helm wrote")).await,
+            None => self.tell("TookOver", &format!("Took over revision {revision}, whose record was rewritten")).await,
         }
         Ok(taken)
     }
@@ -111,19 +111,20 @@ impl Subject<'_> {
     }
 
     /// Applies the objects of a recorded revision where they are, and signs its record.
-    async fn take_in_place(&self, latest: &Release, mut own: Own) -> Result<Release, ReconcileError> {
+    pub(super) async fn take_in_place(&self, latest: &Release, mut own: Own) -> Result<Release, ReconcileError> {
         journal::note_revision(latest.revision);
         let members = members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         // Before anything is touched: what cannot be recorded is not taken.
-        self.store.check_size(&Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() })?;
+        let draft = Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() };
+        self.store.check_size(&draft)?;
+        // First, as with every revision: a crash leaves a record whose content the ledger confirms.
+        self.note_again(&draft).await?;
         own.objects = self.apply_in_place(latest).await?;
-        let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
-        self.note_again(&taken).await?;
-        Ok(taken)
+        Ok(self.store.update(&Release { own: Some(own), ..latest.clone() }).await?)
     }
 
     /// Where in the values those from elsewhere are. Whoever wrote the record, they are where ours are, or were.
-    fn sourced(&self, wish: &Wish, history: &History, latest: &Release) -> Vec<String> {
+    pub(super) fn sourced(&self, wish: &Wish, history: &History, latest: &Release) -> Vec<String> {
         let before = sourced(latest, history.iter()).into_iter().chain(wish.values.sourced()).cloned();
         before.collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -216,7 +217,7 @@ impl Taken<'_> {
 }
 
 /// Whether a record holds just what was rendered.
-fn is_same_content(recorded: &Release, rendered: &Rendered, wish: &Wish) -> bool {
+pub(super) fn is_same_content(recorded: &Release, rendered: &Rendered, wish: &Wish) -> bool {
     let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
     let plain = |hook: &HookRecord| HookRecord { last_run: Default::default(), ..hook.clone() };
     let objects = manifest::read_record(&recorded.manifest.read()).map(|recorded| recorded.objects);

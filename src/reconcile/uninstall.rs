@@ -115,8 +115,8 @@ impl Subject<'_> {
         if let Some(latest) = history.latest().filter(|latest| latest.own.is_none()) {
             add(leaving.members(&latest.manifest.read()).await?);
         }
-        let noted = self.noted().await?.into_iter().flat_map(|entry| entry.outside);
-        add(noted.map(|id| Applied::new(id, None)).collect());
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        add(outside.into_iter().map(|id| Applied::new(id, None)).collect());
         let is_told = |release: &Release| release.own.is_some();
         let goes = history.latest().filter(|latest| latest.status == Status::Uninstalling);
         if !history.deployed().is_some_and(is_told) && !goes.is_some_and(is_told) {
@@ -148,6 +148,15 @@ impl Subject<'_> {
             Err(error) if self.may_leave_behind(&error).await? => self.remove_what_may_be(&leaving, &objects).await?,
             removed => removed?,
         };
+        if !pruned.unproven.is_empty() {
+            let names: Vec<String> = pruned.unproven.iter().map(ToString::to_string).collect();
+            let message = format!(
+                "These objects outside of the namespace stay, since no record that this operator vouches for says that the release {} created them: {}",
+                self.release,
+                names.join(", ")
+            );
+            self.warn("ObjectsLeft", &message).await;
+        }
         if self.wishes.uninstall_wait {
             let deleted: HashSet<&ObjectId> = pruned.deleted.iter().collect();
             let going: Vec<_> = objects.into_iter().filter(|applied| deleted.contains(&applied.id)).collect();
@@ -184,7 +193,10 @@ impl Subject<'_> {
         let (mut pruned, mut stays) = (Pruned::default(), vec![]);
         for applied in objects {
             match leaving.remove(vec![applied.clone()]).await {
-                Ok(removed) => pruned.deleted.extend(removed.deleted),
+                Ok(removed) => {
+                    pruned.deleted.extend(removed.deleted);
+                    pruned.unproven.extend(removed.unproven);
+                }
                 Err(error) if error.category() != Category::Forbidden => return Err(error.into()),
                 Err(_) if applied.id.namespace.as_ref() == Some(&self.namespace) => {}
                 Err(_) => stays.push(applied.id.to_string()),

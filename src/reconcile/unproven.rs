@@ -14,47 +14,75 @@ use crate::trust::Entry;
 use crate::trust::ledger::Observed;
 
 impl Subject<'_> {
-    /// Notes a revision that is recorded, before anything of it is applied. `objects` are all that it or one before may have made.
+    /// Notes a revision in the ledger, before anything of it is applied. `objects` are all that it or one before may have created.
     pub(super) async fn note<'i>(
         &self,
         release: &Release,
         objects: impl Iterator<Item = &'i ObjectId>,
     ) -> Result<(), ReconcileError> {
+        let before = self.noted().await?;
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        let all: Vec<ObjectId> = objects.cloned().chain(outside).collect();
+        let entry = self.entry(release, all.iter());
+        let before = before.filter(|before| before.revision == entry.revision && before.content == entry.content);
+        let (oldest, finished) = before.map_or((0, false), |before| (before.oldest, before.finished));
+        Ok(self.context.trust.ledger.put(&self.owner_mark(), Entry { oldest, finished, ..entry }).await?)
+    }
+
+    /// Notes a revision whose objects are known already.
+    pub(super) async fn note_again(&self, release: &Release) -> Result<(), ReconcileError> {
+        let recorded = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
+        self.note(release, recorded).await
+    }
+
+    /// Notes that a revision is deployed, and that what it dropped is gone. An earlier state of its record is not believed from now on, nor
+    /// is a record that has expired.
+    pub(super) async fn note_finished(&self, release: &Release, history: &History) -> Result<(), ReconcileError> {
+        let expired = history.expired(self.wishes.max_history);
+        let kept = history.iter().map(|release| release.revision).filter(|revision| !expired.contains(revision));
+        let oldest = kept.min().unwrap_or(release.revision);
+        let objects = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
+        let entry = Entry { oldest, finished: true, ..self.entry(release, objects) };
+        Ok(self.context.trust.ledger.put(&self.owner_mark(), entry).await?)
+    }
+
+    fn entry<'i>(&self, release: &Release, objects: impl Iterator<Item = &'i ObjectId>) -> Entry {
         let own = release.own.as_ref();
         let mut outside: Vec<ObjectId> = objects.filter(|id| !self.is_inside(id)).cloned().collect();
         outside.sort();
         outside.dedup();
-        let entry = Entry {
+        let hold = own.and_then(|own| own.hold.as_ref());
+        Entry {
             uid: self.owner.uid.clone(),
             namespace: self.namespace.clone(),
             release: self.release.clone(),
             revision: release.revision,
             content: content_hash(release),
-            digest: own
-                .map(|own| own.hold.as_ref().map_or(&own.digest, |hold| &hold.digest))
-                .cloned()
-                .unwrap_or_default(),
+            digest: own.map(|own| hold.map_or(&own.digest, |hold| &hold.digest)).cloned().unwrap_or_default(),
+            rendered: hold.and(own).map(|own| own.digest.clone()),
             request: own.and_then(|own| own.request),
             outside,
-            observed: None,
-        };
-        Ok(self.context.trust.ledger.put(&self.owner_mark(), entry).await?)
+            ..Entry::default()
+        }
     }
 
-    /// Notes a revision whose objects are known already.
-    pub(super) async fn note_again(&self, release: &Release) -> Result<(), ReconcileError> {
-        let noted = self.noted().await?.map(|entry| entry.outside).unwrap_or_default();
-        let recorded = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
-        self.note(release, noted.iter().chain(recorded)).await
-    }
-
-    /// The objects that this operator knows it made for the release, by signed records and by the ledger.
+    /// The objects that this operator knows it created for the release, by signed records and by the ledger.
     pub(super) async fn proven(&self, history: &History) -> Result<HashSet<ObjectKey>, ReconcileError> {
-        let noted = self.noted().await?.map(|entry| entry.outside).unwrap_or_default();
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         let kinds = self.context.kinds.kinds();
         let mut proven = plan::proven(history, &self.namespace, &kinds)?;
-        proven.extend(noted.iter().map(ObjectId::key));
+        proven.extend(outside.iter().map(ObjectId::key));
         Ok(proven)
+    }
+
+    /// What may be in the cluster by earlier revisions: by the records, and outside of the namespace by the ledger too.
+    pub(super) async fn before(&self, history: &History) -> Result<Vec<Applied>, ReconcileError> {
+        let kinds = self.context.kinds.kinds();
+        let mut before = plan::before(history, &self.namespace, &kinds)?;
+        let known: HashSet<ObjectKey> = before.iter().map(|applied| applied.id.key()).collect();
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        before.extend(outside.into_iter().filter(|id| !known.contains(&id.key())).map(|id| Applied::new(id, None)));
+        Ok(before)
     }
 
     fn is_inside(&self, id: &ObjectId) -> bool {
@@ -72,27 +100,6 @@ impl Subject<'_> {
             true => Ok(self.store.update(latest).await?),
             false => Ok(latest.clone()),
         }
-    }
-
-    /// Signs the records of a release as they are. Nothing is applied.
-    pub(super) async fn sign(&self, history: &History) -> Result<Release, ReconcileError> {
-        let owner = self.owner_mark();
-        let mut signed = None;
-        for release in history.iter().filter(|release| release.proof != Proof::Record) {
-            let claimed = release.claimed.as_deref().filter(|claimed| claimed.owner.is_same_resource(&owner));
-            let Some(claimed) = claimed else { continue };
-            let own = Own { owner: owner.clone(), ..claimed.clone() };
-            signed = Some(self.store.update(&Release { own: Some(own), ..release.clone() }).await?);
-        }
-        let latest = signed.or_else(|| history.latest().cloned()).ok_or(ReconcileError::Unsettled)?;
-        self.note_again(&latest).await?;
-        self.context.trust.window.count();
-        let message = format!(
-            "Signed the records of the release {} up to revision {} as they are, since an administrator opened the window for it",
-            self.release, latest.revision
-        );
-        self.warn("RecordSigned", &message).await;
-        Ok(latest)
     }
 
     /// Leaves a revision alone that somebody else made above ours. Its objects are observed and not repaired.

@@ -140,11 +140,17 @@ impl History {
         expired
     }
 
+    /// The revisions whose objects may be in the cluster. Everybody who writes the Secret decides on the status of an unsigned record, so
+    /// the newest whole revision that is proven counts beside it, whatever stands above.
     fn since_deployed(&self) -> impl Iterator<Item = &Release> {
-        let deployed = self.deployed().map(|release| release.revision);
+        let is_settled =
+            |release: &&Release| matches!(release.status, Status::Deployed | Status::Superseded | Status::Uninstalled);
+        let proven = self.iter().rev().filter(|release| release.is_proven()).find(is_settled);
+        let first = proven.or(self.deployed()).map(|release| release.revision);
         self.iter().filter(move |release| {
-            let revision = Some(release.revision);
-            revision == deployed || (revision > deployed && release.status.is_unfinished())
+            let (revision, status) = (Some(release.revision), release.status);
+            let may_be_there = || status.is_unfinished() || !release.is_proven() && status == Status::Deployed;
+            revision == first && status != Status::Uninstalled || revision > first && may_be_there()
         })
     }
 }

@@ -44,7 +44,8 @@ pub enum Proof {
     Record,
     /// helm rewrote a record of this operator and dropped its data. Manifest, hooks and values are as they were signed.
     Content,
-    /// Another tool wrote the record, and its content is that of this signed revision: a `helm rollback`.
+    /// The record is not signed, and its content is that of this signed revision, as after a `helm rollback`, or the content that the ledger
+    /// notes for the revision.
     CopyOf {
         revision: u32,
         digest: String,
@@ -61,7 +62,7 @@ pub enum Doubt {
     Signature,
     /// The operator signed it for another custom resource, or for an earlier one of the same name.
     OtherOwner,
-    /// The operator signed it, and later signed another record for the same revision.
+    /// The operator signed it, and later signed another record for the same revision, or let it expire.
     Replayed,
 }
 
@@ -71,9 +72,22 @@ impl Doubt {
             Doubt::Unsigned => "this operator did not sign it",
             Doubt::Signature => "its signature does not match its content",
             Doubt::OtherOwner => "this operator signed it for another custom resource",
-            Doubt::Replayed => "this operator signed another record for this revision later",
+            Doubt::Replayed => "this operator signed it earlier and has replaced it since",
         }
     }
+}
+
+/// What the ledger says about the records of a release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Confirmed {
+    /// The newest revision that was signed and may have been applied.
+    pub revision: u32,
+    /// The hash of its content.
+    pub content: Hash,
+    /// The digest that its content was rendered from.
+    pub digest: String,
+    /// The oldest revision that has not expired.
+    pub oldest: u32,
 }
 
 /// The operator's key.
@@ -348,7 +362,8 @@ pub fn content_hash(release: &Release) -> Hash {
         put(manifest.read().as_bytes());
         put(weight.to_string().as_bytes());
         for list in [events, delete_policies, output_log_policies] {
-            put(list.join(",").as_bytes());
+            put(&(list.len() as u64).to_be_bytes());
+            list.iter().for_each(|item| put(item.as_bytes()));
         }
     }
     finish(context)

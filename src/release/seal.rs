@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::codec::{DIGEST_LABEL, HELM_KEY, OWN_KEY};
-use super::proof::{DataKeys, Doubt, Labels, Proof, SIGNATURE_KEY, SIGNATURE_LABELS, Signatures, Signer};
+use super::proof::{Confirmed, DataKeys, Doubt, Labels, Proof, SIGNATURE_KEY, SIGNATURE_LABELS, Signatures, Signer};
 use super::{History, Release, proof};
 
 /// Signs the Secret of a new record.
@@ -61,15 +61,15 @@ fn content_of(release: &Release) -> proof::Hash {
 
 fn with_proof(mut release: Release, proof: Proof) -> Release {
     if proof != Proof::Record {
-        release.claimed = release.own.take().map(Box::new);
+        release.claimed = release.own.take().map(Box::new).or(release.claimed);
     }
     Release { proof, ..release }
 }
 
-/// The same history, with records recognised whose content is that of a signed revision, and those doubted that the ledger does
-/// not confirm. `confirmed` is the newest revision that the ledger knows, and the hash of its content.
-pub fn compared(history: History, confirmed: Option<(u32, proof::Hash)>) -> History {
-    let releases: Vec<Release> = history.into_releases().map(|release| unless_replayed(release, confirmed)).collect();
+/// The same history, judged by what the ledger confirms. Content that the ledger or a signed revision has is recognised in unsigned records,
+/// and signed records that were replaced since are doubted.
+pub fn compared(history: History, confirmed: Option<&Confirmed>) -> History {
+    let releases: Vec<Release> = history.into_releases().map(|release| held_against(release, confirmed)).collect();
     let signed: HashMap<proof::Hash, Proof> = releases
         .iter()
         .filter(|release| release.is_proven())
@@ -78,11 +78,10 @@ pub fn compared(history: History, confirmed: Option<(u32, proof::Hash)>) -> Hist
             (content_of(release), Proof::CopyOf { revision, digest })
         })
         .collect();
-    if signed.is_empty() {
-        return History::new(releases);
-    }
+    // What helm copies is a new revision.
+    let newest = confirmed.map_or(0, |confirmed| confirmed.revision);
     let compared = releases.into_iter().map(|release| match release.proof {
-        Proof::Missing(_) => match signed.get(&content_of(&release)) {
+        Proof::Missing(_) if release.revision > newest => match signed.get(&content_of(&release)) {
             Some(copy) => Release { proof: copy.clone(), ..release },
             None => release,
         },
@@ -91,13 +90,13 @@ pub fn compared(history: History, confirmed: Option<(u32, proof::Hash)>) -> Hist
     History::new(compared.collect())
 }
 
-fn unless_replayed(release: Release, confirmed: Option<(u32, proof::Hash)>) -> Release {
-    match confirmed {
-        Some((revision, content))
-            if release.revision == revision && release.is_proven() && content_of(&release) != content =>
-        {
-            with_proof(release, Proof::Missing(Doubt::Replayed))
-        }
+fn held_against(release: Release, confirmed: Option<&Confirmed>) -> Release {
+    let Some(Confirmed { revision, content, digest, oldest }) = confirmed else { return release };
+    let is_confirmed = release.revision == *revision && content_of(&release) == *content;
+    let is_replaced = release.revision < *oldest || release.revision == *revision && !is_confirmed;
+    match release.is_proven() {
+        true if is_replaced => with_proof(release, Proof::Missing(Doubt::Replayed)),
+        false if is_confirmed => with_proof(release, Proof::CopyOf { revision: *revision, digest: digest.clone() }),
         _ => release,
     }
 }

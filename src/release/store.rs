@@ -98,8 +98,7 @@ impl Store {
         Store { records, ..self }
     }
 
-    /// All revisions of a release, by whoever wrote them, with what vouches for them. `confirmed` is the newest revision that the
-    /// ledger knows, with the hash of its content.
+    /// All revisions of a release, by whoever wrote them, with what vouches for them.
     ///
     /// # Errors
     /// Also where a single record cannot be read: what it holds may matter.
@@ -107,7 +106,7 @@ impl Store {
         &self,
         namespace: &str,
         release: &str,
-        confirmed: Option<(u32, proof::Hash)>,
+        confirmed: Option<&proof::Confirmed>,
     ) -> Result<History, StoreError> {
         Ok(seal::compared(self.history(namespace, release).await?, confirmed))
     }

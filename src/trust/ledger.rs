@@ -24,7 +24,7 @@ use tokio::sync::{OnceCell, oneshot};
 use super::{MANAGER, TrustError, code, failed};
 use crate::object::ObjectId;
 use crate::release::OwnerMark;
-use crate::release::proof::Hash;
+use crate::release::proof::{Confirmed, Hash};
 
 /// The Secrets are called `chartwright-ledger-0` and so on.
 pub const PREFIX: &str = "chartwright-ledger-";
@@ -48,6 +48,15 @@ pub struct Entry {
     pub content: Hash,
     /// The digest of what the custom resource asked for then.
     pub digest: String,
+    /// The digest that the content was rendered from, where a hold makes it another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<String>,
+    /// The oldest revision that has not expired. A signed record of an older one was written again by somebody else.
+    #[serde(default)]
+    pub oldest: u32,
+    /// The revision was applied in full and its hooks ran, so a record that says otherwise is an earlier one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub finished: bool,
     /// What the custom resource asked for about going back, and got.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u32>,
@@ -68,6 +77,12 @@ pub struct Observed {
 }
 
 impl Entry {
+    /// What it says about the records of the release.
+    pub fn confirmed(&self) -> Confirmed {
+        let digest = self.rendered.as_ref().unwrap_or(&self.digest).clone();
+        Confirmed { revision: self.revision, content: self.content, digest, oldest: self.oldest }
+    }
+
     /// The same, without the objects outside where they are too many to note: those are then removed by the record alone.
     fn bounded(mut self) -> Self {
         if serde_json::to_vec(&self.outside).map_or(0, |json| json.len()) > OUTSIDE_LIMIT {
@@ -125,6 +140,12 @@ impl Ledger {
     pub async fn get(&self, owner: &OwnerMark) -> Result<Option<Entry>, Arc<TrustError>> {
         let entry = locked(self.entries().await?).get(&owner.id()).cloned();
         Ok(entry.filter(|entry| entry.uid == owner.uid))
+    }
+
+    /// The objects outside of the release's namespace that this custom resource or an earlier one of its name may have made.
+    pub async fn outside(&self, owner: &OwnerMark) -> Result<Vec<ObjectId>, Arc<TrustError>> {
+        let entry = locked(self.entries().await?).get(&owner.id()).cloned();
+        Ok(entry.map(|entry| entry.outside).unwrap_or_default())
     }
 
     /// Notes a release. It is written when this returns.

@@ -34,19 +34,18 @@ impl Subject<'_> {
         history: History,
     ) -> Result<History, ReconcileError> {
         let is_on = self.wishes.hooks.run_at(event);
-        let latest = history.latest();
-        if let Some(latest) = latest.filter(|latest| !latest.is_proven() && is_on && hooks::has(event, &latest.hooks)) {
+        if let Some(latest) = history.latest().filter(|latest| !latest.is_proven() && is_on) {
             let message = format!(
-                "The {} hooks of revision {} are not run: this operator does not vouch for its record",
-                event.as_str(),
-                latest.revision
+                "This operator does not vouch for the record of revision {}, so the {} hooks of the newest revision that it signed are run",
+                latest.revision,
+                event.as_str()
             );
-            self.warn("HooksSkipped", &message).await;
+            self.warn("RecordUnproven", &message).await;
         }
-        if latest.is_some_and(|latest| !latest.is_proven()) {
-            return Ok(history);
-        }
-        let Some(latest) = latest else {
+        let Some(latest) = newest_proven(&history) else {
+            if !history.is_empty() {
+                return Ok(history);
+            }
             // In a namespace that goes, the records may go first. Then only the chart tells whether there were hooks.
             let is_likely = is_on && self.told_revision().is_some();
             if is_likely && self.context.chart.current().mentions(event.as_str()) && self.is_namespace_going().await? {
@@ -68,9 +67,9 @@ impl Subject<'_> {
         if is_running {
             self.see_hook_end(latest.revision).await?;
         }
-        // Its hook may just have been recorded.
-        let latest = if is_running { self.release(latest.revision).await? } else { latest.clone() };
-        let history = history.with(latest.clone());
+        // Its hook may just have been recorded. What is read again is judged again.
+        let history = if is_running { self.history().await? } else { history };
+        let Some(latest) = newest_proven(&history).cloned() else { return Err(ReconcileError::Unsettled) };
         if !has_hooks {
             return Ok(history);
         }
@@ -97,6 +96,9 @@ impl Subject<'_> {
     /// The record of a release that goes, in Helm's words. An error where its hook has failed and must not be tried now.
     fn leaving_record(&self, latest: Release, event: Event) -> Result<Release, ReconcileError> {
         let mut release = latest;
+        if !release.is_proven() {
+            return Err(ReconcileError::Unsettled);
+        }
         if release.own.is_none() {
             release.own = Some(self.own_of_helms(&release)?);
         }
@@ -233,4 +235,8 @@ impl Subject<'_> {
             Err(error) => Err(ReconcileError::Look(error)),
         }
     }
+}
+
+fn newest_proven(history: &History) -> Option<&Release> {
+    history.iter().rev().find(|release| release.is_proven())
 }

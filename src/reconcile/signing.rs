@@ -1,0 +1,96 @@
+//! Signing records that nothing vouches for, while an administrator has the window open.
+//!
+//! A record that claims to be ours may be one of an earlier version, or a forgery that somebody left there for this moment. So it is signed only
+//! if it holds exactly what the chart renders for the custom resource, generated values aside. If spec or chart have changed since, the chart
+//! is rendered over what exists, and nothing of the record's content is used. A release that the administrator names is signed as it is.
+
+use std::collections::HashSet;
+
+use super::subject::Wish;
+use super::takeover::is_same_content;
+use super::{ReconcileError, Subject};
+use crate::error::Category;
+use crate::release::{History, Own, Release};
+
+/// What becomes of an unsigned release.
+pub(super) enum Signing {
+    /// Its newest record is signed.
+    Signed(Box<Release>),
+    /// Its record is of another input. The chart decides.
+    Outdated,
+}
+
+impl Subject<'_> {
+    /// Signs the newest record of a release, without a change to its objects.
+    pub(super) async fn sign(&self, wish: &Wish, history: &History) -> Result<Signing, ReconcileError> {
+        let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+        if latest.is_proven() {
+            // The ledger was lost: only that this is the newest revision is in doubt.
+            self.note_again(latest).await?;
+            self.announce_signed(latest).await;
+            return Ok(Signing::Signed(Box::new(latest.clone())));
+        }
+        let claimed = latest.claimed.as_deref();
+        if self.context.trust.window.names(&self.namespace, &self.release) {
+            return self.sign_as_recorded(latest, history).await;
+        }
+        if claimed.is_some_and(|claimed| claimed.hold.is_some()) {
+            return Err(self.not_signed(latest, "says that this revision is held although the spec asks for another"));
+        }
+        let digest = claimed.map(|claimed| claimed.digest.as_str()).or(latest.digest_label());
+        if digest != Some(wish.digest.as_str()) {
+            self.context.trust.window.count();
+            return Ok(Signing::Outdated);
+        }
+        let upgrade_to = history.stood_before(latest.revision).then_some(latest.revision);
+        let rendered = self.render(wish, upgrade_to).await?;
+        let rendered = self.keep_generated(wish, rendered, upgrade_to, &HashSet::new()).await?;
+        if !is_same_content(latest, &rendered, wish) {
+            return Err(self.not_signed(latest, "holds something else than the chart renders"));
+        }
+        let sourced = self.sourced(wish, history, latest);
+        let request = claimed.and_then(|claimed| claimed.request);
+        let own = Own { sourced, request, ..self.own(wish.digest.clone()) };
+        let signed = self.take_in_place(latest, own).await?;
+        self.announce_signed(&signed).await;
+        Ok(Signing::Signed(Box::new(signed)))
+    }
+
+    /// Signs what the records say, since the administrator named the release.
+    async fn sign_as_recorded(&self, latest: &Release, history: &History) -> Result<Signing, ReconcileError> {
+        let owner = self.owner_mark();
+        let mut signed = None;
+        for release in history.iter().filter(|release| !release.is_proven()) {
+            let claimed = release.claimed.as_deref().filter(|claimed| claimed.owner.is_same_resource(&owner));
+            let Some(claimed) = claimed else { continue };
+            let own = Own { owner: owner.clone(), ..claimed.clone() };
+            signed = Some(self.store.update(&Release { own: Some(own), ..release.clone() }).await?);
+        }
+        let signed = match signed.filter(|signed| signed.revision == latest.revision) {
+            Some(signed) => signed,
+            // helm dropped our part of it.
+            None => self.take_in_place(latest, self.own(latest.digest_label().unwrap_or_default().to_owned())).await?,
+        };
+        self.note_again(&signed).await?;
+        self.announce_signed(&signed).await;
+        Ok(Signing::Signed(Box::new(signed)))
+    }
+
+    async fn announce_signed(&self, signed: &Release) {
+        self.context.trust.window.count();
+        let message = format!(
+            "Signed revision {} of the release {}, since an administrator opened the window for it",
+            signed.revision, self.release
+        );
+        self.warn("RecordSigned", &message).await;
+    }
+
+    fn not_signed(&self, latest: &Release, why: &str) -> ReconcileError {
+        let (namespace, release) = (&self.namespace, &self.release);
+        let message = format!(
+            "revision {} of the release {release} is not signed: its record {why}; after a look at it (`chartwright get manifest`), sign it as it is with `chartwright trust open --namespace {namespace} --release {release}`, or delete the records (Secrets sh.helm.release.v1.{release}.*) to have the chart rendered again",
+            latest.revision
+        );
+        ReconcileError::Refused { category: Category::RecordUnproven, message }
+    }
+}
