@@ -178,20 +178,30 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let mut standing = match kept {
         Some(Ok(standing)) => Some(standing),
         Some(Err(error)) => {
-            let why = subject.shown(&error.to_string());
-            tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
-            if error.category().retry() != Retry::Never {
-                subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
-            }
+            put_off_repair(subject, &error);
             stands.map(Standing::from)
         }
         None => stands.map(Standing::from),
     };
+    // What was given up is repaired only once somebody changes something.
+    if !matches!(error, ReconcileError::GaveUp(_))
+        && let Err(error) = Box::pin(subject.finish_replacements(known)).await
+    {
+        put_off_repair(subject, &error);
+    }
     // The error decides when it is tried again. What is put off beside it has a time of its own.
     if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_mut(), Some(failure)).await? {
         subject.turn.again(after, Urgency::Recheck);
     }
     Ok(())
+}
+
+fn put_off_repair(subject: &Subject<'_>, error: &ReconcileError) {
+    let why = subject.shown(&error.to_string());
+    tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
+    if error.category().retry() != Retry::Never {
+        subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
+    }
 }
 
 /// How soon a repair that failed is tried again, where nothing else would try it.
@@ -279,7 +289,7 @@ async fn follow(
             Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
-            Ok(Step::Rebuild(left)) => return Ok(subject.rebuild(wish, &read, *left).await?.into()),
+            Ok(Step::Rebuild(left)) => return Ok(subject.upgrade_over(wish, &read, Some(*left)).await?.into()),
             Err(error) => return Err(error),
         }
     }
@@ -304,14 +314,18 @@ async fn take_step(
             subject.take_charge(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
         Course::TakeCharge(Taking::Adopted) => {
+            subject.check_pace()?;
             subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
         Course::Sign => subject.sign(history).await.map(|release| Step::Changed(Box::new(release))),
         Course::Observe { overrides, .. } => subject.leave_unproven(overrides, history).await.map(Step::done),
-        Course::Recover => subject.recover(wish, history).await.map(|recovered| match recovered {
-            Recovered::Left(left) => Step::Rebuild(left),
-            Recovered::Gone => Step::Deploy,
-        }),
+        Course::Recover => {
+            subject.check_pace()?;
+            subject.recover(wish, history).await.map(|recovered| match recovered {
+                Recovered::Left(left) => Step::Rebuild(left),
+                Recovered::Gone => Step::Deploy,
+            })
+        }
         Course::Reinstall => {
             subject.tell_uninstalled().await;
             Ok(Step::Deploy)
