@@ -146,8 +146,7 @@ async fn without_records_a_release_is_upgraded_and_what_hooks_generated_stays() 
     let before = (secret(&project, "installed").await, secret(&project, "both").await.1);
     drop(operator);
     lose_records(&project).await;
-    let first = project.configs().delete("first", &DeleteParams::default());
-    first.await.unwrap();
+    project.configs().delete("first", &DeleteParams::default()).await.unwrap();
     let _operator = project.run();
     until("it is recorded again", async || (revisions(&project).await == [(2, Status::Deployed)]).then_some(())).await;
     assert_eq!((secret(&project, "installed").await, secret(&project, "both").await.1), before);

@@ -40,13 +40,15 @@ impl Subject<'_> {
         history: &History,
         left: Option<Release>,
     ) -> Result<Release, ReconcileError> {
-        let upgrade_to = Some(self.next_revision(history));
+        let with = |left: &Option<Release>| left.iter().cloned().fold(history.clone(), History::with);
+        let upgrade_to = Some(self.next_revision(&with(&left)));
         let rendered = self.render(wish, upgrade_to).await?;
         let rendered = self.keep_generated(wish, rendered, upgrade_to, &HashSet::new()).await?;
-        let history = match left {
-            Some(left) => history.clone().with(self.without_unproven(left, &rendered, history).await?),
-            None => history.clone(),
+        let left = match left {
+            Some(left) => Some(self.without_unproven(left, &rendered, history).await?),
+            None => None,
         };
+        let history = with(&left);
         let draft = self.draft(wish, &rendered, &history);
         let own = draft.own.map(|own| Own { is_rebuilt: true, ..own });
         let description = "Preparing upgrade".to_owned();
