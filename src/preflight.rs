@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::adoption;
 use crate::apply::crds::{self, GroupKind};
 use crate::apply::handover;
-use crate::apply::replace::{self, is_precious};
+use crate::apply::replace::{self, is_built_in, is_precious};
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::ObjectId;
@@ -335,7 +335,14 @@ impl Asker<'_> {
         let kept = is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str));
         if kept || is_precious(id) || self.is_adopted(planned, id, &live.metadata) {
             // To make it again would lose what it holds, and nobody asked for that.
-            return if self.allowed.leave { Ok(Found::Leave(uid)) } else { Err(complaint) };
+            return match self.allowed.leave {
+                true => Ok(Found::Leave(uid)),
+                false if is_built_in(&id.group) => Err(complaint),
+                false => {
+                    let hint = "the operator does not delete a custom resource to create it again, since its controller may delete data with it: if nothing is lost, delete it yourself";
+                    Err(Rejected { message: format!("{}; {hint}", complaint.message), ..complaint })
+                }
+            };
         }
         if !self.allowed.replace {
             let hint = "set the annotation helm.sdk.operatorframework.io/upgrade-force: \"true\" to delete it and make it again";

@@ -180,20 +180,30 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
     let mut standing = match kept {
         Some(Ok(standing)) => Some(standing),
         Some(Err(error)) => {
-            let why = subject.shown(&error.to_string());
-            tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
-            if error.category().retry() != Retry::Never {
-                subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
-            }
+            put_off_repair(subject, &error);
             stands.map(Standing::from)
         }
         None => stands.map(Standing::from),
     };
+    // What was given up is repaired only once somebody changes something.
+    if !matches!(error, ReconcileError::GaveUp(_))
+        && let Err(error) = Box::pin(subject.finish_replacements(known)).await
+    {
+        put_off_repair(subject, &error);
+    }
     // The error decides when it is tried again. What is put off beside it has a time of its own.
     if let Next::Look(after) | Next::Soon(after) = subject.report(standing.as_mut(), Some(failure)).await? {
         subject.turn.again(after, Urgency::Recheck);
     }
     Ok(())
+}
+
+fn put_off_repair(subject: &Subject<'_>, error: &ReconcileError) {
+    let why = subject.shown(&error.to_string());
+    tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
+    if error.category().retry() != Retry::Never {
+        subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
+    }
 }
 
 /// How soon a repair that failed is tried again, where nothing else would try it.
@@ -281,7 +291,7 @@ async fn follow(
             Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
-            Ok(Step::Rebuild(left)) => return Ok(subject.rebuild(wish, &read, *left).await?.into()),
+            Ok(Step::Rebuild(left)) => return Ok(subject.upgrade_over(wish, &read, Some(*left)).await?.into()),
             Err(error) => return Err(error),
         }
     }
@@ -306,6 +316,7 @@ async fn take_step(
             subject.take_charge(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
         Course::TakeCharge(Taking::Adopted) => {
+            subject.check_pace()?;
             subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
         Course::Sign => match subject.sign(wish, history).await? {
@@ -335,6 +346,7 @@ async fn take_step(
 
 /// Finds out what is left of a release that has no record to believe.
 async fn recover(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<Step, ReconcileError> {
+    subject.check_pace()?;
     Ok(match subject.recover(wish, history).await? {
         Recovered::Left(left) => Step::Rebuild(left),
         Recovered::Gone => Step::Deploy,

@@ -149,6 +149,11 @@ impl Release {
         !matches!(self.proof, Proof::Missing(_))
     }
 
+    /// Whether it was made over objects of the release without a record to believe.
+    pub fn is_rebuilt(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.is_rebuilt)
+    }
+
     /// Whether the record's Secret is owned by this object.
     pub fn is_owned_by(&self, uid: &str) -> bool {
         self.stored.is_owned_by(uid)

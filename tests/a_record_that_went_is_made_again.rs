@@ -5,7 +5,7 @@ use std::time::Duration;
 use chartwright::calls::Calls;
 use chartwright::release::{Status, Store};
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::harness::{Project, config, until, until_calm, until_within};
@@ -97,13 +97,142 @@ async fn where_a_generated_value_is_gone_nothing_is_touched_until_somebody_allow
     assert!(message.contains("the chart generates") && message.contains("chartwright.dev/render-anew"), "{message}");
     assert!(project.get("v1", "Secret", "random").await.is_none());
     assert!(project.get("v1", "ConfigMap", "other").await.is_some());
-    // What the new render lacks goes, as in any upgrade.
+    // What the new render lacks stays: only its marks say that it is the release's, and everybody can write those.
     project.apply("web", json!({"objects": [config("other", "x")]})).await;
     project.annotate("web", "chartwright.dev/render-anew", "true").await;
     project.condition("web", "Ready", "True").await;
     assert!(project.get("v1", "ConfigMap", "other").await.is_some());
-    assert!(project.get("v1", "ConfigMap", "web").await.is_none());
+    let told = until("it is told", async || project.events("web", "NotPruned").await.pop()).await;
+    assert!(told.1.contains("ConfigMap") && told.1.contains("web"), "{told:?}");
+    assert!(project.get("v1", "ConfigMap", "web").await.is_some());
     assert_eq!(revisions(&project).await, [(2, Status::Deployed)]);
+}
+
+/// Objects that the chart makes in hooks.
+const HOOKS: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: installed, annotations: {helm.sh/hook: pre-install}}
+stringData: {password: '{{ randAlphaNum 12 }}'}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: both, annotations: {helm.sh/hook: 'pre-install,pre-upgrade'}}
+stringData: {password: '{{ randAlphaNum 12 }}'}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: upgraded, annotations: {helm.sh/hook: post-upgrade}}
+---
+{{- if .Release.IsInstall }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: first, annotations: {helm.sh/resource-policy: keep}}
+{{- end }}
+";
+
+async fn secret(project: &Project, name: &str) -> (Option<String>, Value) {
+    let secret = project.get("v1", "Secret", name).await.unwrap();
+    (secret.uid(), secret.data["data"]["password"].clone())
+}
+
+#[tokio::test]
+async fn without_records_a_release_is_upgraded_and_what_hooks_generated_stays() {
+    let project = project().await;
+    project.template("hooks.yaml", HOOKS);
+    let operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.condition("web", "Ready", "True").await;
+    let before = (secret(&project, "installed").await, secret(&project, "both").await.1);
+    drop(operator);
+    lose_records(&project).await;
+    project.configs().delete("first", &DeleteParams::default()).await.unwrap();
+    let _operator = project.run();
+    until("it is recorded again", async || (revisions(&project).await == [(2, Status::Deployed)]).then_some(())).await;
+    assert_eq!((secret(&project, "installed").await, secret(&project, "both").await.1), before);
+    assert!(project.get("v1", "ConfigMap", "upgraded").await.is_some(), "the hooks of an upgrade run");
+    assert!(project.get("v1", "ConfigMap", "first").await.is_none(), "the chart sees an upgrade");
+    let description = project.helm("helm4", &["history", "web"]);
+    assert!(description.contains("Upgrade complete"), "{description}");
+}
+
+#[tokio::test]
+async fn an_object_with_a_generated_name_is_neither_made_twice_nor_removed_silently() {
+    let project = project().await;
+    project.template("random.yaml", &RANDOM.replace("name: random", "name: 'random-{{ randAlpha 5 | lower }}'"));
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    let generated = async || {
+        let all = secrets.list(&ListParams::default()).await.unwrap();
+        all.iter().map(ResourceExt::name_any).filter(|name| name.starts_with("random-")).collect::<Vec<_>>()
+    };
+    let operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    let before = generated().await;
+    lose_records(&project).await;
+    let _operator = project.run();
+    let told = project.not_ready("web", "RecordLost").await;
+    assert!(told["message"].as_str().unwrap().contains("generates the name"), "{told}");
+    assert_eq!(generated().await, before);
+    project.annotate("web", "chartwright.dev/render-anew", "true").await;
+    project.condition("web", "Ready", "True").await;
+    let after = generated().await;
+    assert!(after.len() == 2 && after.contains(&before[0]), "{before:?} {after:?}");
+}
+
+/// Deletes the custom resource and its records. Its objects stay, as where a backup has these alone.
+async fn lose_custom_resource(project: &Project) {
+    lose_records(project).await;
+    let none = json!({"metadata": {"finalizers": null}});
+    project.crs().patch("web", &Default::default(), &Patch::Merge(none)).await.unwrap();
+    let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
+    project.crs().delete("web", &orphan).await.unwrap();
+    project.gone("web").await;
+}
+
+#[tokio::test]
+async fn a_partial_restore_replaces_no_generated_value_silently() {
+    let project = project().await;
+    project.template("hooks.yaml", HOOKS);
+    let spec = json!({"objects": [config("web", "blue"), workload()]});
+    let operator = project.run();
+    project.apply("web", spec.clone()).await;
+    project.condition("web", "Ready", "True").await;
+    let before = (password(&project).await, secret(&project, "installed").await);
+    drop(operator);
+    // All objects are there.
+    lose_custom_resource(&project).await;
+    project.apply("web", spec.clone()).await;
+    let operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_eq!((password(&project).await, secret(&project, "installed").await), before);
+    drop(operator);
+    // The Secret is missing.
+    lose_custom_resource(&project).await;
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    secrets.delete("random", &DeleteParams::default()).await.unwrap();
+    project.apply("web", spec.clone()).await;
+    let operator = project.run();
+    let told = project.not_ready("web", "RecordLost").await;
+    assert!(told["message"].as_str().unwrap().contains("Secret"), "{told}");
+    assert!(project.get("v1", "Secret", "random").await.is_none());
+    project.annotate("web", "chartwright.dev/render-anew", "true").await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    // Nothing is left but what the chart keeps: that is an install.
+    lose_custom_resource(&project).await;
+    for (version, kind, name) in
+        [("v1", "Secret", "random"), ("v1", "ConfigMap", "web"), ("apps/v1", "Deployment", "web")]
+    {
+        let objects = project.objects(version, kind, Some(&project.namespace));
+        objects.delete(name, &DeleteParams::default()).await.unwrap();
+        until("it is gone", async || project.get(version, kind, name).await.is_none().then_some(())).await;
+    }
+    project.apply("web", spec).await;
+    let _operator = project.run();
+    project.condition("web", "Ready", "True").await;
+    assert_ne!(secret(&project, "installed").await, before.1, "the hooks of an install run");
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 //! A field that cannot be changed in place may come together with one that is wrong. Whoever deletes first learns that too
 //! late. So the API server has to accept the new object in a dry run, under another name, before the old one goes.
 //!
-//! Deleting an object deletes what it owns. Pods and ReplicaSets come again. Volume claims of a StatefulSet, and whatever the
-//! controller of a custom resource keeps, do not: those are orphaned.
+//! Deleting an object deletes what it owns. Pods and ReplicaSets come again. Volume claims of a StatefulSet do not: those are
+//! orphaned. What the controller of a custom resource deletes with it, perhaps in a finalizer, nobody knows: it is not deleted.
 
 use kube::Error;
 use kube::api::{DynamicObject, PropagationPolicy};
@@ -48,10 +48,34 @@ impl Irreplaceable {
     }
 }
 
-/// What is never deleted to be created again: data goes with it.
+/// The groups of Kubernetes itself that have a dot in their name. CRDs cannot have one without a dot.
+const BUILT_IN: [&str; 16] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "coordination.k8s.io",
+    "discovery.k8s.io",
+    "events.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "networking.k8s.io",
+    "node.k8s.io",
+    "rbac.authorization.k8s.io",
+    "resource.k8s.io",
+    "scheduling.k8s.io",
+    "storage.k8s.io",
+];
+
+/// Whether Kubernetes itself defines the kinds of a group.
+pub fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || BUILT_IN.contains(&group)
+}
+
+/// What is never deleted to be created again: data goes with it, or may. Nobody knows what the controller of a custom resource deletes with it.
 pub fn is_precious(id: &ObjectId) -> bool {
-    holds_data(id)
-        || matches!((id.group.as_str(), id.kind.as_str()), ("", "PersistentVolume") | ("snapshot.storage.k8s.io", _))
+    holds_data(id) || (id.group.is_empty() && id.kind == "PersistentVolume") || !is_built_in(&id.group)
 }
 
 /// Proves that an object can be created again once it is deleted, and says how to delete it.
@@ -73,9 +97,8 @@ fn propagation(new: &Object, live: &Value) -> Option<PropagationPolicy> {
     if (group.as_str(), new.kind()) == ("apps", "StatefulSet") {
         return of_stateful_set(new.value(), live);
     }
-    // The controllers of Kubernetes itself own only what they can make again. Nobody knows what others own.
-    let is_own = !group.contains('.') || group.ends_with(".k8s.io");
-    Some(if is_own { PropagationPolicy::Background } else { PropagationPolicy::Orphan })
+    // The controllers of Kubernetes itself own only what they can make again.
+    Some(PropagationPolicy::Background)
 }
 
 /// The new StatefulSet adopts the pods of the old one, unless its selector is another: then they have to go first, and the
@@ -187,14 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn only_what_kubernetes_makes_again_goes_with_its_owner() {
+    fn what_kubernetes_makes_again_goes_with_its_owner() {
         let of = |api_version: &str, kind: &str| {
             policy(json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}}), json!({}))
         };
         for (api_version, kind) in [("apps/v1", "Deployment"), ("batch/v1", "Job"), ("v1", "Service")] {
             assert_eq!(of(api_version, kind).as_deref(), Some("Background"), "{kind}");
         }
-        assert_eq!(of("postgresql.example.com/v1", "Cluster").as_deref(), Some("Orphan"));
     }
 
     #[test]
@@ -225,7 +247,16 @@ mod tests {
         for (group, kind) in [("", "PersistentVolume"), ("", "PersistentVolumeClaim"), ("", "Namespace")] {
             assert!(is_precious(&id(group, kind)), "{kind}");
         }
-        assert!(is_precious(&id("snapshot.storage.k8s.io", "VolumeSnapshot")));
-        assert!(!is_precious(&id("apps", "StatefulSet")));
+        for (group, kind) in [
+            ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+            ("kafka.strimzi.io", "KafkaTopic"),
+            ("cluster.x-k8s.io", "Cluster"),
+            ("gateway.networking.k8s.io", "Gateway"),
+        ] {
+            assert!(is_precious(&id(group, kind)), "{kind}");
+        }
+        for (group, kind) in [("apps", "StatefulSet"), ("networking.k8s.io", "Ingress"), ("", "Service")] {
+            assert!(!is_precious(&id(group, kind)), "{kind}");
+        }
     }
 }

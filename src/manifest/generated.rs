@@ -9,63 +9,74 @@ use serde_json::Value;
 
 use crate::object::{Object, ObjectKey};
 
-/// The generated fields of one object, as JSON pointers.
+/// What a chart generates of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
     pub key: ObjectKey,
+    /// Texts, numbers and booleans, as JSON pointers. A live object has others in their place, which can be kept.
     pub fields: Vec<String>,
+    /// What differs and cannot be kept: a list of another length, for example. Empty stands for the whole object, which only one render has.
+    pub unkept: Option<String>,
 }
 
-/// The objects of two renders of the same input that differ, with the text fields in which they do.
-pub fn fields(one: &[Object], other: &[Object]) -> Vec<Generated> {
+/// The objects of a render in which another one of the same input differs.
+pub fn differences(one: &[Object], other: &[Object]) -> Vec<Generated> {
     let others: HashMap<ObjectKey, &Object> = other.iter().map(|object| (object.id().key(), object)).collect();
-    let mut generated = vec![];
-    for object in one {
-        let key = object.id().key();
-        let Some(second) = others.get(&key) else { continue };
-        let mut fields = vec![];
-        collect(object.value(), second.value(), &mut String::new(), &mut fields);
-        if !fields.is_empty() {
-            generated.push(Generated { key, fields });
+    let differing = one.iter().filter_map(|object| {
+        let mut found = Generated { key: object.id().key(), fields: vec![], unkept: None };
+        match others.get(&found.key) {
+            Some(second) => collect(object.value(), second.value(), &mut String::new(), &mut found),
+            None => found.unkept = Some(String::new()),
         }
-    }
-    generated
+        (!found.fields.is_empty() || found.unkept.is_some()).then_some(found)
+    });
+    differing.collect()
 }
 
-fn collect(one: &Value, other: &Value, path: &mut String, fields: &mut Vec<String>) {
+fn collect(one: &Value, other: &Value, path: &mut String, found: &mut Generated) {
     let length = path.len();
-    let mut within = |segment: &str, one: &Value, other: &Value| {
+    let mut within = |segment: &str, one: Option<&Value>, other: Option<&Value>| {
         path.push('/');
         path.push_str(&segment.replace('~', "~0").replace('/', "~1"));
-        collect(one, other, path, fields);
+        match (one, other) {
+            (Some(one), Some(other)) => collect(one, other, path, found),
+            _ => found.unkept = Some(path.clone()),
+        }
         path.truncate(length);
     };
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            for (key, value) in one {
-                if let Some(second) = other.get(key) {
-                    within(key, value, second);
-                }
-            }
+            one.iter().for_each(|(key, value)| within(key, Some(value), other.get(key)));
+            other.keys().filter(|key| !one.contains_key(*key)).for_each(|key| within(key, None, None));
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
-            for (index, (value, second)) in one.iter().zip(other).enumerate() {
-                within(&index.to_string(), value, second);
-            }
+            let pairs = one.iter().zip(other).enumerate();
+            pairs.for_each(|(index, (value, second))| within(&index.to_string(), Some(value), Some(second)));
         }
-        (Value::String(one), Value::String(other)) if one != other => fields.push(path.clone()),
-        _ => {}
+        (one, other) if one == other => {}
+        (one, other) if is_scalar(one) && is_alike(one, other) => found.fields.push(path.clone()),
+        _ => found.unkept = Some(path.clone()),
     }
+}
+
+fn is_scalar(value: &Value) -> bool {
+    matches!(value, Value::String(_) | Value::Number(_) | Value::Bool(_))
+}
+
+fn is_alike(one: &Value, other: &Value) -> bool {
+    std::mem::discriminant(one) == std::mem::discriminant(other)
 }
 
 /// Puts the generated fields of a live object into a rendered one. Returns those that the live object does not have.
 pub fn keep(object: &mut Object, live: &Value, fields: &[String]) -> Vec<String> {
     let mut missing = vec![];
     for field in fields {
-        match text_at(live, field) {
-            Some(text) => object.change(|value| {
+        let kept = scalar_at(live, field);
+        let kept = kept.filter(|kept| object.value().pointer(field).is_some_and(|rendered| is_alike(kept, rendered)));
+        match kept {
+            Some(kept) => object.change(|value| {
                 if let Some(place) = value.pointer_mut(field) {
-                    *place = text.into();
+                    *place = kept;
                 }
             }),
             None => missing.push(field.clone()),
@@ -75,14 +86,14 @@ pub fn keep(object: &mut Object, live: &Value, fields: &[String]) -> Vec<String>
 }
 
 /// The API server keeps `stringData` as `data`.
-fn text_at(live: &Value, field: &str) -> Option<String> {
-    if let Some(text) = live.pointer(field).and_then(Value::as_str) {
-        return Some(text.to_owned());
+fn scalar_at(live: &Value, field: &str) -> Option<Value> {
+    if let Some(value) = live.pointer(field) {
+        return is_scalar(value).then(|| value.clone());
     }
     let key = field.strip_prefix("/stringData/")?;
     let encoded = live.pointer(&format!("/data/{key}"))?.as_str()?;
     let bytes = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, encoded).ok()?;
-    String::from_utf8(bytes).ok()
+    String::from_utf8(bytes).ok().map(Value::String)
 }
 
 #[cfg(test)]
@@ -101,7 +112,7 @@ mod tests {
 
     #[test]
     fn only_what_differs_between_two_renders_is_taken_from_the_live_object() {
-        let generated = fields(&[secret("MQ==", "x")], &[secret("Mg==", "y")]);
+        let generated = differences(&[secret("MQ==", "x")], &[secret("Mg==", "y")]);
         assert_eq!(generated[0].fields, ["/data/password", "/metadata/annotations/check~1sum"]);
         let live = json!({
             "metadata": {"annotations": {"check/sum": "kept", "evil": "1"}},
@@ -114,7 +125,7 @@ mod tests {
 
     #[test]
     fn what_the_live_object_lacks_is_named() {
-        let generated = fields(&[secret("MQ==", "x")], &[secret("Mg==", "x")]);
+        let generated = differences(&[secret("MQ==", "x")], &[secret("Mg==", "x")]);
         let mut object = secret("MQ==", "x");
         let live = json!({"data": {"password": {"nested": "evil"}}});
         assert_eq!(keep(&mut object, &live, &generated[0].fields), ["/data/password"]);
@@ -129,7 +140,7 @@ mod tests {
             }))
             .unwrap()
         };
-        let generated = fields(&[object("1")], &[object("2")]);
+        let generated = differences(&[object("1")], &[object("2")]);
         let mut kept = object("1");
         assert!(keep(&mut kept, &json!({"data": {"p": "b2xk"}}), &generated[0].fields).is_empty());
         assert_eq!(kept, object("old"));
@@ -137,6 +148,46 @@ mod tests {
 
     #[test]
     fn two_equal_renders_generate_nothing() {
-        assert!(fields(&[secret("MQ==", "x")], &[secret("MQ==", "x")]).is_empty());
+        assert!(differences(&[secret("MQ==", "x")], &[secret("MQ==", "x")]).is_empty());
+    }
+
+    fn spec(name: &str, spec: Value) -> Object {
+        Object::new(json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec})).unwrap()
+    }
+
+    fn unkept(one: Object, other: Object) -> Option<String> {
+        differences(&[one], &[other]).into_iter().find_map(|found| found.unkept)
+    }
+
+    #[test]
+    fn a_generated_number_is_kept_and_nothing_of_another_type_takes_its_place() {
+        let port = |port: u16| spec("a", json!({"ports": [{"port": 80, "nodePort": port}]}));
+        let generated = differences(&[port(1)], &[port(2)]);
+        assert_eq!(
+            (generated[0].fields.as_slice(), &generated[0].unkept),
+            (&["/spec/ports/0/nodePort".into()][..], &None)
+        );
+        let mut kept = port(1);
+        assert!(keep(&mut kept, port(3).value(), &generated[0].fields).is_empty());
+        assert_eq!(kept, port(3));
+        let text = json!({"spec": {"ports": [{"nodePort": "3"}]}});
+        assert_eq!(keep(&mut kept, &text, &generated[0].fields), ["/spec/ports/0/nodePort"]);
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_named() {
+        let of = |value: Value| spec("a", json!({"a": value}));
+        let cases = [
+            (json!(["x"]), json!(["x", "y"]), "/spec/a"),
+            (json!("x"), json!(1), "/spec/a"),
+            (json!("x"), json!(null), "/spec/a"),
+            (json!({"x": 1}), json!({}), "/spec/a/x"),
+            (json!({}), json!({"x": 1}), "/spec/a/x"),
+        ];
+        for (one, other, expected) in cases {
+            assert_eq!(unkept(of(one.clone()), of(other.clone())).as_deref(), Some(expected), "{one} and {other}");
+        }
+        assert_eq!(unkept(spec("a", json!({})), spec("b", json!({}))).as_deref(), Some(""));
+        assert_eq!(unkept(of(json!("x")), of(json!("y"))), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each object is repaired for itself, so that one that cannot be repaired keeps no other from it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use kube::api::DynamicObject;
@@ -14,7 +14,7 @@ use super::{ReconcileError, Subject};
 use crate::adoption;
 use crate::apply::replace::is_precious;
 use crate::apply::{self, ApplyError, Progress};
-use crate::children::{Look, ends_by_itself};
+use crate::children::{Look, Sight, ends_by_itself};
 use crate::drift::{self, Lost, Verdict, fields};
 use crate::error::Category;
 use crate::manifest;
@@ -22,7 +22,7 @@ use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned, Target, is_kept, plan};
 use crate::preflight::{Preflight, check_claim};
 use crate::reach::{Outside, ReachError};
-use crate::release::{Applied, Own, Release};
+use crate::release::{Applied, Own, Release, Revisions};
 use crate::telemetry::metrics;
 
 /// Objects that are not as they were left.
@@ -58,6 +58,46 @@ impl Subject<'_> {
             healed = self.store.update(&healed).await?;
         }
         error.or(refused).map_or(Ok(healed.own.unwrap_or_else(|| own.clone())), Err)
+    }
+
+    /// Creates again what an unfinished rollout deleted to replace it. Nobody else does once a newer spec is refused.
+    pub(super) async fn finish_replacements(&self, known: &Revisions) -> Result<(), ReconcileError> {
+        let (Some(latest), Some(deployed)) = (known.latest(), known.deployed()) else { return Ok(()) };
+        let is_ours = |own: &&Own| own.owner.is_same_resource(&self.owner_mark());
+        let own = latest.own.as_ref().filter(is_ours).filter(|own| latest.status.is_unfinished() && !own.is_applied);
+        let (Some(own), Some(before)) = (own, deployed.own.as_ref().filter(is_ours)) else { return Ok(()) };
+        let before: HashSet<ObjectKey> = before.objects.iter().map(|applied| applied.id.key()).collect();
+        let replaced = own.objects.iter().filter(|applied| before.contains(&applied.id.key()));
+        let gone = self.gone(replaced).await?;
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let release = self.release(latest.revision).await?;
+        let made = own.objects.iter().map(|applied| applied.id.key()).collect();
+        let target = Target { made, ..self.target(release.chart_name(), &release.hooks) };
+        let plan = self.plan_again(&release, own, &gone, &target).await?;
+        let (plan, refused) = self.within_reach(plan).await;
+        let _claimed = self.claim(gone.keys().cloned().collect()).await?;
+        let (_, error) = self.repair_all(plan, &gone, &target).await;
+        error.or(refused).map_or(Ok(()), Err)
+    }
+
+    /// Those of a few objects that are not there any more. One that is still being deleted is an error: it is looked for again.
+    async fn gone<'o>(&self, objects: impl Iterator<Item = &'o Applied>) -> Result<Drifted, ReconcileError> {
+        let kinds = self.context.kinds.kinds();
+        let mut gone = Drifted::new();
+        for Applied { id, .. } in objects.filter(|applied| !ends_by_itself(&applied.id)) {
+            let is_seen = matches!(self.context.children.sight(&id.key()), Sight::Present(_));
+            let Some(kind) = kinds.any_version(&id.group, &id.kind).filter(|_| !is_seen) else { continue };
+            match self.calls.metadata(&kind, id).await.map_err(ReconcileError::Look)? {
+                None => drop(gone.insert(id.key(), Look::Gone)),
+                Some(live) if live.deletion_timestamp.is_some() => {
+                    return Err(ApplyError::StillThere { id: Box::new(id.clone()) }.into());
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(gone)
     }
 
     /// The plan of the deployed revision, for what drifted only.

@@ -188,6 +188,7 @@ impl Subject<'_> {
 pub(super) fn pending_status(pending: &Release, history: &History) -> Status {
     match &pending.own {
         Some(own) if own.hold.is_some() => Status::PendingRollback,
+        Some(own) if own.is_rebuilt => Status::PendingUpgrade,
         _ if history.stood_before(pending.revision) => Status::PendingUpgrade,
         _ => Status::PendingInstall,
     }
@@ -213,7 +214,7 @@ fn done(pending: &Release, history: &History) -> String {
     let hold = pending.own.as_ref().and_then(|own| own.hold.as_ref());
     match hold.and_then(|hold| hold.to) {
         Some(to) => format!("Rollback to {to}"),
-        None if history.stood_before(pending.revision) => UPGRADED.to_owned(),
+        None if pending.is_rebuilt() || history.stood_before(pending.revision) => UPGRADED.to_owned(),
         None => INSTALLED.to_owned(),
     }
 }

@@ -101,7 +101,7 @@ impl Subject<'_> {
     }
 
     /// The key of a rendered object in its place.
-    fn placed(&self, object: &Object, kinds: &Kinds) -> ObjectKey {
+    pub(super) fn placed(&self, object: &Object, kinds: &Kinds) -> ObjectKey {
         let mut id = object.id();
         id.namespace = match kinds.any_version(&id.group, &id.kind) {
             Some(kind) if !kind.namespaced => None,

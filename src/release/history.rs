@@ -67,14 +67,17 @@ impl History {
         self.iter().rev().find_map(|release| release.belongs_to(owner))
     }
 
-    /// Whether a revision follows one that was whole. After a `helm uninstall` that kept the records, it does not.
+    /// Whether a revision follows one that was whole, or objects without a record. After a `helm uninstall` that kept the records, it does not.
     pub fn stood_before(&self, revision: u32) -> bool {
-        let is_late = |own: &Own| own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
+        if self.get(revision).is_some_and(Release::is_rebuilt) {
+            return true;
+        }
+        let stood = |own: &Own| own.is_rebuilt || own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
         let before = self.iter().rev().filter(|release| release.revision < revision);
         let mut tell = before.filter_map(|release| match release.status {
             Status::Deployed | Status::Superseded => Some(true),
             Status::Uninstalled => Some(false),
-            _ => release.own.as_ref().is_some_and(is_late).then_some(true),
+            _ => release.own.as_ref().is_some_and(stood).then_some(true),
         });
         tell.next().unwrap_or(false)
     }
@@ -230,6 +233,16 @@ mod tests {
         assert!(of(&[Deployed]) && of(&[Superseded, Failed]) && of(&[Deployed, PendingUpgrade]));
         assert!(!of(&[Superseded, Uninstalled]) && !of(&[Superseded, Uninstalled, Failed]));
         assert!(of(&[Superseded, Uninstalled, Deployed]));
+    }
+
+    #[test]
+    fn what_is_made_over_existing_objects_is_an_upgrade_and_so_is_what_follows_its_failure() {
+        for status in [PendingUpgrade, Failed] {
+            let mut rebuilt = revision(3, status, &[]);
+            rebuilt.own.as_mut().unwrap().is_rebuilt = true;
+            let history = History::new(vec![rebuilt]);
+            assert!(history.stood_before(3) && history.stood_before(4), "{status:?}");
+        }
     }
 
     #[test]

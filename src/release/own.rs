@@ -45,6 +45,9 @@ pub struct Own {
     /// It was an install. Written where its description does not say so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_install: bool,
+    /// It was made over objects of the release without a record to believe: it is an upgrade, although no revision stands before it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_rebuilt: bool,
     /// When everything was applied, in seconds since 1970 on the API server's clock, if there was a deadline then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,

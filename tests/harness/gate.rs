@@ -94,8 +94,26 @@ struct Log {
 #[derive(Clone, Copy)]
 struct Cut {
     process: Pid,
-    at: usize,
+    at: Point,
     when: When,
+}
+
+#[derive(Clone, Copy)]
+enum Point {
+    Number(usize),
+    /// The first one with this method whose path has this part.
+    Call(&'static str, &'static str),
+}
+
+impl Point {
+    fn is_at(self, calls: &[String]) -> bool {
+        match self {
+            Point::Number(at) => at == calls.len(),
+            Point::Call(method, part) => {
+                calls.last().is_some_and(|call| call.starts_with(method) && call.contains(part))
+            }
+        }
+    }
 }
 
 /// What becomes of a call.
@@ -135,6 +153,15 @@ impl Gate {
 
     /// From now on calls are counted, and the operator does not survive this one.
     pub fn arm(&self, operator: &Operator, at: usize, when: When) {
+        self.cut(operator, Point::Number(at), when);
+    }
+
+    /// The operator does not survive the first call with this method whose path has this part.
+    pub fn arm_at_call(&self, operator: &Operator, method: &'static str, part: &'static str, when: When) {
+        self.cut(operator, Point::Call(method, part), when);
+    }
+
+    fn cut(&self, operator: &Operator, at: Point, when: When) {
         let process = Pid::from_raw(operator.id().cast_signed()).expect("a process");
         let mut log = self.keeper.log();
         log.calls.clear();
@@ -279,7 +306,7 @@ impl Keeper {
         }
         log.last = Instant::now();
         log.calls.push(call);
-        match log.cut.filter(|cut| cut.at == log.calls.len()) {
+        match log.cut.filter(|cut| cut.at.is_at(&log.calls)) {
             Some(cut) => {
                 log.is_closed = true;
                 Verdict::Last(cut)

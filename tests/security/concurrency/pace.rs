@@ -79,6 +79,30 @@ async fn a_source_that_changes_without_end_is_followed_at_a_limited_pace() {
 }
 
 #[tokio::test]
+async fn records_that_are_deleted_without_end_are_made_again_at_a_limited_pace() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    project.condition("web", "Ready", "True").await;
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    let mut deleted = 0;
+    let message = until_within(Duration::from_secs(60), "the custom resource is slowed down", async || {
+        if !revisions(&project).await.is_empty() {
+            deleted += 1;
+            assert!(deleted < 30, "nothing slows it down");
+            let all = ListParams::default().labels("owner=helm");
+            secrets.delete_collection(&Default::default(), &all).await.unwrap();
+        }
+        let status = project.status("web").await;
+        let conditions = status["conditions"].as_array()?.iter();
+        let mut ready = conditions.filter(|it| it["type"] == "Ready" && it["reason"] == "TooManyRevisions");
+        ready.next().map(|it| it["message"].as_str().unwrap_or_default().to_owned())
+    })
+    .await;
+    assert!(message.contains("its records"), "{message}");
+}
+
+#[tokio::test]
 async fn the_author_of_a_custom_resource_cannot_keep_more_revisions_than_the_watch() {
     for (asked, ceiling, lines) in [("0", 2, "maxHistory: 2"), ("50", 3, "maxHistory: 3")] {
         let project = Project::of_objects().await;

@@ -5,6 +5,7 @@ use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::FORCE;
+use crate::harness::gate::{Gate, When};
 use crate::harness::{Project, config, until};
 
 /// A StatefulSet with one pod and one claim.
@@ -256,7 +257,7 @@ async fn what_a_policy_would_not_let_in_again_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_the_controller_of_a_custom_resource_keeps_survives_its_replacement() {
+async fn a_custom_resource_of_another_operator_is_not_deleted_to_be_changed() {
     let project = Project::of_objects().await;
     let group = format!("{}.example.com", project.namespace);
     let rule = json!({"rule": "self == oldSelf", "message": "field is immutable"});
@@ -273,30 +274,83 @@ async fn what_the_controller_of_a_custom_resource_keeps_survives_its_replacement
     let version = format!("{group}/v1");
     let database = |size: &str| json!({"apiVersion": version, "kind": "Database", "metadata": {"name": "db"}, "spec": {"size": size}});
     let _operator = project.run();
-    project.apply("web", json!({"objects": [database("small")]})).await;
+    project.apply("web", json!({"objects": [database("small"), config("web", "blue")]})).await;
     project.annotate("web", FORCE, "true").await;
     project.condition("web", "Deployed", "True").await;
     let old = project.get(&version, "Database", "db").await.unwrap();
-    // As its controller would.
-    let owner = json!({"apiVersion": version, "kind": "Database", "name": "db", "uid": old.uid(), "controller": true});
-    let kept = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"rows": "many"},
-        "metadata": {"name": "kept", "namespace": project.namespace, "ownerReferences": [owner]}});
-    let kept = project.create(kept).await.uid();
-    project.apply("web", json!({"objects": [database("large")]})).await;
-    until("it is created again", async || {
+    project.apply("web", json!({"objects": [database("large"), config("web", "green")]})).await;
+    let told = project.not_ready("web", "ImmutableField").await;
+    assert!(told["message"].as_str().unwrap().contains("does not delete a custom resource"), "{told}");
+    let kept = project.get(&version, "Database", "db").await.unwrap();
+    assert_eq!((kept.uid(), kept.metadata.deletion_timestamp), (old.uid(), None));
+    assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "blue");
+    // As the message says: whoever knows that nothing is lost deletes it.
+    let databases = project.objects(&version, "Database", Some(&project.namespace));
+    databases.delete("db", &Default::default()).await.unwrap();
+    until("it is created as the spec says", async || {
         let new = project.get(&version, "Database", "db").await?;
-        (new.uid() != old.uid() && new.data["spec"]["size"] == "large").then_some(())
+        (new.data["spec"]["size"] == "large").then_some(())
     })
     .await;
-    let free = until("it belongs to nobody that is gone", async || {
-        let config = project.get("v1", "ConfigMap", "kept").await.expect("the garbage collector leaves it");
-        config.owner_references().is_empty().then_some(config)
-    })
-    .await;
-    assert_eq!(free.uid(), kept);
     project
         .objects("apiextensions.k8s.io/v1", "CustomResourceDefinition", None)
         .delete(&name, &Default::default())
         .await
         .unwrap();
+}
+
+/// Sets the finalizers of the Deployment.
+async fn hold(project: &Project, finalizers: Value) {
+    let patch = json!({"metadata": {"finalizers": finalizers}});
+    let deployments = project.objects("apps/v1", "Deployment", Some(&project.namespace));
+    deployments.patch("it", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_was_deleted_to_be_replaced_comes_back_if_the_next_spec_is_refused() {
+    let project = Project::of_objects().await;
+    let _operator = project.run();
+    deploy(&project, json!([deployment("a", "main")])).await;
+    let old = project.get("apps/v1", "Deployment", "it").await.unwrap().uid();
+    hold(&project, json!(["chartwright.dev/test"])).await;
+    project.apply("web", json!({"objects": [deployment("b", "main")]})).await;
+    until("it is being deleted", async || {
+        project.get("apps/v1", "Deployment", "it").await?.metadata.deletion_timestamp
+    })
+    .await;
+    project.apply("web", json!({"objects": [deployment("b", "main"), config("Not_A_Name", "blue")]})).await;
+    project.not_ready("web", "InvalidObject").await;
+    hold(&project, Value::Null).await;
+    until("it is created again", async || {
+        project.get("apps/v1", "Deployment", "it").await.filter(|new| new.uid() != old)
+    })
+    .await;
+    project.not_ready("web", "InvalidObject").await;
+    project.apply("web", json!({"objects": [deployment("b", "main"), config("name", "blue")]})).await;
+    project.condition("web", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn an_operator_that_is_killed_between_deletion_and_creation_leaves_no_gap() {
+    for when in [When::Before, When::After] {
+        let project = Project::of_objects().await;
+        let gate = Gate::start(project.client.clone()).await;
+        let operator = project.launch().before(&gate).start();
+        deploy(&project, json!([deployment("a", "main")])).await;
+        let old = project.get("apps/v1", "Deployment", "it").await.unwrap().uid();
+        gate.arm_at_call(&operator, "DELETE", "/deployments/it", when);
+        project.apply("web", json!({"objects": [deployment("b", "main")]})).await;
+        until("it is killed", async || gate.has_killed().then_some(())).await;
+        gate.empty().await;
+        drop((operator, gate));
+        let left =
+            project.get("apps/v1", "Deployment", "it").await.filter(|it| it.metadata.deletion_timestamp.is_none());
+        assert_eq!(left.is_some(), when == When::Before);
+        let _operator = project.run();
+        until("it is created again", async || {
+            project.get("apps/v1", "Deployment", "it").await.filter(|new| new.uid() != old)
+        })
+        .await;
+        project.condition("web", "Ready", "True").await;
+    }
 }
