@@ -18,7 +18,7 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 }
 
 /// What is shorter is read at once: it takes a millisecond or so.
-const LONG: usize = 64 * 1024;
+pub const LONG: usize = 64 * 1024;
 
 /// Does a piece of work about a text of this length right here, and has others take over this thread's tasks if that may take
 /// long. The result is the same either way.

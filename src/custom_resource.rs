@@ -1,7 +1,8 @@
 //! A custom resource as it is watched: its metadata, its spec unread, its status in short.
 //!
 //! Anybody who may create a custom resource decides how its spec looks. A spec that cannot be read, nested too deeply for
-//! example, must not make the whole list unreadable and thereby stop all others; so it is read when its own turn comes. What
+//! example, must not make the whole list unreadable and thereby stop all others; so it is read when its own turn comes, within
+//! limits, since a megabyte of brackets takes a hundred times as much memory once it is parsed. What
 //! managedFields say about it nests as deeply, is large, and is not needed: it is left out. So are the manifest in the status
 //! and what `kubectl apply` remembers: an operator holds thousands of these.
 
@@ -19,6 +20,7 @@ use serde_json::value::RawValue;
 
 use crate::applyset;
 use crate::packed::Packed;
+use crate::release::budget::{self, Exceeded, VALUES};
 use crate::status;
 
 /// The whole spec once more.
@@ -42,10 +44,38 @@ impl Place {
 pub struct CustomResource {
     #[serde(deserialize_with = "without_managed_fields")]
     pub metadata: ObjectMeta,
-    #[serde(default)]
-    spec: Option<Box<RawValue>>,
+    #[serde(default, deserialize_with = "as_text")]
+    spec: Spec,
     #[serde(default, deserialize_with = "in_short")]
     status: Option<Short>,
+}
+
+/// A spec that was not read yet. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Spec(Option<Arc<RawValue>>);
+
+/// Why a spec cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SpecError {
+    #[error("{0}; make the spec smaller")]
+    Exceeded(Exceeded),
+    #[error(transparent)]
+    Json(serde_json::Error),
+}
+
+impl Spec {
+    /// The bytes of its text.
+    pub fn length(&self) -> usize {
+        self.0.as_ref().map_or(0, |text| text.get().len())
+    }
+
+    /// # Errors
+    /// The spec is larger or nested more deeply than any that is meant.
+    pub fn read(&self) -> Result<Option<Value>, SpecError> {
+        let Some(text) = &self.0 else { return Ok(None) };
+        budget::check(text.get().as_bytes(), &VALUES).map_err(SpecError::Exceeded)?;
+        serde_json::from_str(text.get()).map(Some).map_err(SpecError::Json)
+    }
 }
 
 /// A status as it is held.
@@ -61,10 +91,8 @@ impl CustomResource {
         Place::new(self.metadata.namespace.as_deref(), self.metadata.name.as_deref().unwrap_or_default())
     }
 
-    /// # Errors
-    /// The spec is nested more deeply than anything reads.
-    pub fn spec(&self) -> Result<Option<Value>, serde_json::Error> {
-        self.spec.as_ref().map(|spec| serde_json::from_str(spec.get())).transpose()
+    pub fn spec(&self) -> Spec {
+        self.spec.clone()
     }
 
     /// The status, with a mark in the place of the manifest. None also where it is nothing that anybody could read.
@@ -78,10 +106,16 @@ impl CustomResource {
     }
 }
 
-/// The status as packed text, since it is looked at seldom. Somebody may have written one that is nested too deeply; it is replaced
-/// with the next.
+fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error> {
+    let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    Ok(Spec(text.map(Arc::from)))
+}
+
+/// The status as packed text, since it is looked at seldom. Somebody may have written one that is too large or nested too deeply;
+/// it is replaced with the next.
 fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Short>, D::Error> {
     let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
+    let text = text.filter(|text| budget::check(text.get().as_bytes(), &VALUES).is_ok());
     Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
         status::shorten(&mut status);
         Short { text: Packed::new(status.to_string().as_bytes()), ready: ready(&status) }
@@ -186,7 +220,26 @@ mod tests {
     fn a_spec_that_nobody_can_read_leaves_the_rest_readable() {
         let cr = read(1000);
         assert_eq!(cr.metadata.name.as_deref(), Some("a"));
-        assert!(cr.spec().is_err());
+        assert!(matches!(cr.spec().read(), Err(SpecError::Exceeded(Exceeded::Depth(127)))));
+        assert!(read(100).spec().read().is_ok());
+    }
+
+    /// A custom resource whose spec and status are lists of so many maps, each with one entry.
+    fn wide(maps: usize) -> CustomResource {
+        let list = vec![r#"{"a":1}"#; maps].join(",");
+        let text =
+            format!(r#"{{"metadata": {{"name": "a"}}, "spec": {{"a": [{list}]}}, "status": {{"a": [{list}]}}}}"#);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_spec_that_would_fill_the_memory_is_refused_before_it_is_parsed() {
+        let cr = wide(150_000);
+        let error = cr.spec().read().unwrap_err();
+        assert_eq!(error.to_string(), "its JSON has more than 100000 items; make the spec smaller");
+        assert_eq!(cr.status(), None);
+        let cr = wide(40_000);
+        assert!(cr.spec().read().unwrap().is_some() && cr.status().is_some());
     }
 
     #[test]
@@ -226,8 +279,9 @@ mod tests {
 
     #[test]
     fn a_spec_is_read_when_it_is_asked_for() {
-        assert_eq!(read(2).spec().unwrap(), Some(serde_json::json!({"a": {"a": 1}})));
+        assert_eq!(read(2).spec().read().unwrap(), Some(serde_json::json!({"a": {"a": 1}})));
         let without: CustomResource = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
-        assert_eq!(without.spec().unwrap(), None);
+        assert_eq!(without.spec().read().unwrap(), None);
+        assert_eq!(without.spec().length(), 0);
     }
 }

@@ -19,7 +19,7 @@ use crate::release::name::is_release_name;
 use crate::release::{self, History, HookRecord, Own, OwnerMark};
 use crate::status::HANDLED;
 use crate::values::Values;
-use crate::values::from::{Reference, parse_annotation};
+use crate::values::from::{MAX_REFERENCES, Reference, parse_annotation};
 use crate::watches::{Crds, Lookup, OnFailure, Watch};
 use crate::wishes::{self, RollbackTo, VALUES_FROM, Wishes};
 
@@ -127,7 +127,8 @@ impl Identity {
         let of_watch = watch.values_from.iter().map(|it| it.reference(&gvk.kind, namespace.as_deref(), name));
         let mut references: Vec<Reference> = of_watch.collect();
         let Some(text) = cr.annotations().get(VALUES_FROM) else { return Ok(references) };
-        let asked = parse_annotation(text).map_err(|error| format!("the annotation {VALUES_FROM}: {error}"))?;
+        let room = MAX_REFERENCES.saturating_sub(references.len());
+        let asked = parse_annotation(text, room).map_err(|error| format!("the annotation {VALUES_FROM}: {error}"))?;
         if !asked.is_empty() && !watch.values_from_annotation.unwrap_or(namespace.is_some()) {
             return Err(format!(
                 "the annotation {VALUES_FROM} is not allowed for this kind: take it off, or set `valuesFromAnnotation: true` in watches.yaml"

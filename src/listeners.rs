@@ -13,7 +13,7 @@ use crate::discovery::Kind;
 use crate::drift::rules::IGNORE_FIELDS;
 use crate::drift::{Rule, Rules};
 use crate::object::{ObjectKey, split_api_version};
-use crate::plan::{PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
+use crate::ownership::{self, Maker};
 use crate::queue::{Queue, Urgency};
 
 /// How often objects that nobody recorded may have a custom resource of another namespace reconciled.
@@ -181,25 +181,68 @@ fn is_same_kind(a: &Kind, b: &Kind) -> bool {
 fn place(metadata: &ObjectMeta, owner: &Kind) -> Option<Place> {
     let resource = &owner.resource;
     let of = |name: &str, namespace: Option<&str>| Place::new(namespace.filter(|_| owner.namespaced), name);
-    let by_reference = metadata.owner_references.iter().flatten().find(|reference| {
-        reference.controller == Some(true)
-            && reference.kind == resource.kind
-            && split_api_version(&reference.api_version).0 == resource.group
-    });
-    if let Some(reference) = by_reference {
-        return Some(of(&reference.name, metadata.namespace.as_deref()));
+    match ownership::maker(metadata)? {
+        Maker::Controller(reference) => {
+            let group = split_api_version(&reference.api_version).0;
+            let is_owner = (group, &reference.kind) == (resource.group.as_str(), &resource.kind);
+            is_owner.then(|| of(&reference.name, metadata.namespace.as_deref()))
+        }
+        Maker::Primary { kind, place } => {
+            let (namespace, name) = place.split_once('/')?;
+            (kind == format!("{}.{}", resource.kind, resource.group)).then(|| of(name, Some(namespace)))
+        }
     }
-    let annotations = metadata.annotations.as_ref()?;
-    if *annotations.get(PRIMARY_RESOURCE_TYPE)? != format!("{}.{}", resource.kind, resource.group) {
-        return None;
-    }
-    let (namespace, name) = annotations.get(PRIMARY_RESOURCE)?.split_once('/')?;
-    Some(of(name, Some(namespace)))
 }
 
 #[cfg(test)]
 mod tests {
+    use kube::core::GroupVersionKind;
+    use kube::discovery::ApiResource;
+    use serde_json::json;
+
     use super::*;
+    use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE};
+
+    fn kind(kind: &str) -> Kind {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("g.io", "v1", kind));
+        Kind { resource, namespaced: true, has_status: true, is_manageable: true }
+    }
+
+    /// Its controller, and the App `web` by annotation.
+    fn object(controller: Option<&str>) -> ObjectMeta {
+        let reference =
+            |kind| json!({"apiVersion": "g.io/v1", "kind": kind, "name": "web", "uid": "u", "controller": true});
+        let metadata = json!({
+            "namespace": "here",
+            "annotations": {PRIMARY_RESOURCE_TYPE: "App.g.io", PRIMARY_RESOURCE: "here/web"},
+            "ownerReferences": controller.map(reference).into_iter().collect::<Vec<_>>(),
+        });
+        serde_json::from_value(metadata).unwrap()
+    }
+
+    #[test]
+    fn an_annotation_does_not_hide_the_controller_of_an_object() {
+        let web = Some(Place::new(Some("here"), "web"));
+        for (controller, expected) in [
+            (None, [&web, &None]),
+            (Some("App"), [&web, &None]),
+            (Some("Shop"), [&None, &web]),
+            (Some("Stranger"), [&None, &None]),
+        ] {
+            let live = object(controller);
+            for (name, expected) in ["App", "Shop"].into_iter().zip(expected) {
+                assert_eq!(place(&live, &kind(name)), *expected, "{controller:?} for {name}");
+                let owner = Owner {
+                    gvk: GroupVersionKind::gvk("g.io", "v1", name),
+                    namespace: Some("here".into()),
+                    name: "web".into(),
+                    uid: "u".into(),
+                };
+                let is_ours = ownership::judge(&live, "web", "here", &owner) == ownership::Claim::Ours;
+                assert_eq!(is_ours, expected.is_some(), "both judge alike: {controller:?} for {name}");
+            }
+        }
+    }
 
     #[test]
     fn a_star_stands_for_anything() {

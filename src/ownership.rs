@@ -22,22 +22,45 @@ pub enum Claim {
     Loose,
 }
 
+/// Who an object says has made it.
+pub enum Maker<'a> {
+    Controller(&'a OwnerReference),
+    /// As in the annotations [`PRIMARY_RESOURCE_TYPE`] and [`PRIMARY_RESOURCE`].
+    Primary {
+        kind: &'a str,
+        place: &'a str,
+    },
+}
+
+/// Who an object says has made it. Where it has a controller its annotations say nothing: everybody who may write the object
+/// can add those, and they must not hide the controller.
+pub fn maker(live: &ObjectMeta) -> Option<Maker<'_>> {
+    if let Some(controller) = controller(live) {
+        return Some(Maker::Controller(controller));
+    }
+    let annotations = live.annotations.as_ref()?;
+    Some(Maker::Primary { kind: annotations.get(PRIMARY_RESOURCE_TYPE)?, place: annotations.get(PRIMARY_RESOURCE)? })
+}
+
 /// Judges an object by its metadata, for the release `release` in `namespace` of the custom resource `owner`.
 pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -> Claim {
     let helm = helm_release(live);
     let is_our_release = helm.as_deref() == Some(&format!("{namespace}/{release}"));
-    if let Some(controller) = controller(live) {
-        return match is_ours(controller, owner) {
-            // An earlier life of this custom resource: restored or made again. The release's marks must agree.
-            true if controller.uid == owner.uid || is_our_release => Claim::Ours,
-            _ => Claim::Foreign(format!("{} {}", controller.kind, controller.name)),
-        };
-    }
-    if let Some((kind, name)) = primary_resource(live) {
-        return match (kind.as_str(), name.as_str()) == (type_of(owner).as_str(), place_of(owner).as_str()) {
-            true => Claim::Ours,
-            false => Claim::Foreign(format!("{kind} {name}")),
-        };
+    match maker(live) {
+        Some(Maker::Controller(controller)) => {
+            return match is_ours(controller, owner) {
+                // An earlier life of this custom resource: restored or made again. The release's marks must agree.
+                true if controller.uid == owner.uid || is_our_release => Claim::Ours,
+                _ => Claim::Foreign(format!("{} {}", controller.kind, controller.name)),
+            };
+        }
+        Some(Maker::Primary { kind, place }) => {
+            return match (kind, place) == (type_of(owner).as_str(), place_of(owner).as_str()) {
+                true => Claim::Ours,
+                false => Claim::Foreign(format!("{kind} {place}")),
+            };
+        }
+        None => {}
     }
     match helm {
         Some(_) if is_our_release && live.namespace.as_deref() == Some(namespace) => Claim::Ours,
@@ -80,11 +103,6 @@ fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
 fn is_ours(controller: &OwnerReference, owner: &Owner) -> bool {
     let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
     (group, &controller.kind, &controller.name) == (owner.gvk.group.as_str(), &owner.gvk.kind, &owner.name)
-}
-
-fn primary_resource(live: &ObjectMeta) -> Option<(String, String)> {
-    let annotations = live.annotations.as_ref()?;
-    Some((annotations.get(PRIMARY_RESOURCE_TYPE)?.clone(), annotations.get(PRIMARY_RESOURCE)?.clone()))
 }
 
 /// As in the annotation [`PRIMARY_RESOURCE_TYPE`].

@@ -10,7 +10,6 @@
 mod cycles;
 mod table;
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -24,9 +23,10 @@ use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
+use crate::aside;
 use crate::calls::Calls;
 use crate::children::version;
-use crate::custom_resource::{CustomResource, Place};
+use crate::custom_resource::{CustomResource, Place, SpecError};
 use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
 use crate::identity::Identity;
@@ -34,6 +34,7 @@ use crate::listeners::{Listeners, Parent};
 use crate::namespaces::{Namespaces, Scope};
 use crate::ownership::{self, Claim};
 use crate::queue::Urgency;
+use crate::release::budget::VALUES;
 use crate::sensitive::{Labels, Sensitive};
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
 use crate::values::{Values, ValuesError};
@@ -50,7 +51,7 @@ pub enum WantedError {
     #[error(transparent)]
     Values(#[from] ValuesError),
     #[error("the spec cannot be read: {0}")]
-    Spec(serde_json::Error),
+    Spec(SpecError),
     #[error("{0}")]
     Annotation(String),
     #[error(transparent)]
@@ -97,11 +98,21 @@ pub async fn values_of(
     identity: &Identity,
     read: impl AsyncFnOnce(&[Reference]) -> Result<Vec<Content>, ReadError>,
 ) -> Result<Values, WantedError> {
-    let spec = cr.spec().map_err(WantedError::Spec)?;
     let references = identity.references(cr, watch).map_err(WantedError::Annotation)?;
     let contents = read(&references).await?;
-    let sources = from::merge(&references, &contents, &identity.namespace)?;
-    Ok(Values::merged(sources, spec.as_ref(), &watch.overrides)?)
+    let spec = cr.spec();
+    // A short text of a source may hold much.
+    let is_short = references.is_empty() && spec.length() < aside::LONG;
+    let (namespace, overrides) = (identity.namespace.clone(), watch.overrides.clone());
+    let work = move || {
+        let spec = spec.read().map_err(WantedError::Spec)?;
+        let sources = from::merge(&references, &contents, &namespace)?;
+        Ok(Values::merged(sources, spec, &overrides)?)
+    };
+    match is_short {
+        true => work(),
+        false => aside::run(work).await,
+    }
 }
 
 /// Reads what is there right now, for whoever asks only once.
@@ -110,17 +121,61 @@ pub async fn read_once(
     identity: &Identity,
     references: &[Reference],
 ) -> Result<Vec<Content>, ReadError> {
-    let mut objects: HashMap<(SourceKind, &str), Found> = HashMap::new();
-    let mut contents = vec![];
-    for reference in references {
-        let at = (reference.kind, reference.name.as_str());
-        let found = match objects.entry(at) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => unknown.insert(fetch(calls, &identity.namespace, reference).await?),
-        };
-        contents.push(not_its_own(identity, &found.marks, found.content(&reference.key)));
+    let mut gathered = Gathered::default();
+    for (reference, keys) in by_object(references) {
+        if gathered.is_full() {
+            break;
+        }
+        gathered.add(reference, Keys::of(&fetch(calls, &identity.namespace, reference).await?, &keys));
     }
-    Ok(contents)
+    Ok(gathered.contents(identity, references))
+}
+
+/// The objects that references lead to, each once and in their order, with the keys that are wanted of it.
+fn by_object(references: &[Reference]) -> Vec<(&Reference, Vec<&str>)> {
+    let mut objects: Vec<(&Reference, Vec<&str>)> = vec![];
+    let mut places = HashMap::new();
+    for reference in references {
+        let place = *places.entry((reference.kind, &reference.name)).or_insert_with(|| {
+            objects.push((reference, vec![]));
+            objects.len() - 1
+        });
+        let keys = &mut objects[place].1;
+        if !keys.contains(&reference.key.as_str()) {
+            keys.push(&reference.key);
+        }
+    }
+    objects
+}
+
+/// Objects that were read for one custom resource. Once they hold more than its values may, no more are read.
+#[derive(Default)]
+struct Gathered<'a> {
+    objects: HashMap<(SourceKind, &'a str), Keys>,
+    bytes: usize,
+}
+
+impl<'a> Gathered<'a> {
+    fn is_full(&self) -> bool {
+        self.bytes as u64 > VALUES.bytes
+    }
+
+    fn add(&mut self, reference: &'a Reference, read: Keys) {
+        self.bytes += read.bytes();
+        self.objects.insert((reference.kind, &reference.name), read);
+    }
+
+    /// What each reference leads to. References to the same text share it.
+    fn contents(&self, identity: &Identity, references: &[Reference]) -> Vec<Content> {
+        let content = |reference: &Reference| match self.objects.get(&(reference.kind, reference.name.as_str())) {
+            None => Content::TooMuch,
+            Some(Keys { marks, contents }) => {
+                let content = contents.get(&reference.key).cloned().unwrap_or(Content::NoKey);
+                not_its_own(identity, marks, content)
+            }
+        };
+        references.iter().map(content).collect()
+    }
 }
 
 /// What the release makes itself would change with every revision, and be another's reason for the next.
@@ -160,7 +215,7 @@ impl Found {
             Some(Held { data, .. }) => match data.get(key).map(|bytes| std::str::from_utf8(bytes)) {
                 None => Content::NoKey,
                 Some(Err(_)) => Content::Binary,
-                Some(Ok(text)) => Content::Text(text.to_owned()),
+                Some(Ok(text)) => Content::Text(text.into()),
             },
         }
     }
@@ -237,21 +292,15 @@ impl Sources {
             self.shared.with(&scope, |table| table.refer(reader, references.iter().map(at).collect()));
         }
         // All keys of an object are from one version of it.
-        let mut objects: HashMap<At, Keys> = HashMap::new();
-        let mut contents = vec![];
-        for reference in references {
-            let at = at(reference);
-            if !objects.contains_key(&at) {
-                let is_same = |it: &&Reference| (it.kind, &it.name) == (reference.kind, &reference.name);
-                let keys: Vec<&str> = references.iter().filter(is_same).map(|it| it.key.as_str()).collect();
-                let read =
-                    self.object(&at, &keys, reader.as_ref(), fetch(calls, &identity.namespace, reference)).await?;
-                objects.insert(at.clone(), read);
+        let mut gathered = Gathered::default();
+        for (reference, keys) in by_object(references) {
+            if gathered.is_full() {
+                break;
             }
-            let Keys { marks, contents: all } = &objects[&at];
-            let content = all.get(&reference.key).cloned().unwrap_or(Content::NoKey);
-            contents.push(not_its_own(identity, marks, content));
+            let fetch = fetch(calls, &identity.namespace, reference);
+            gathered.add(reference, self.object(&at(reference), &keys, reader.as_ref(), fetch).await?);
         }
+        let mut contents = gathered.contents(identity, references);
         if let Some((at, way)) = reader.as_ref().and_then(|reader| self.shared.cycle_of(reader)) {
             let is_first = |it: &Reference| it.kind == at.0 && *it.name == *at.1.name;
             let found = references.iter().zip(&mut contents).find(|(reference, _)| is_first(reference));

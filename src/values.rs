@@ -58,6 +58,10 @@ pub enum ValuesError {
         "a key in the values from ConfigMaps and Secrets is too long for Helm, which reads at most {KEY_CHARACTERS} characters: shorten it"
     )]
     SourcedKeyTooLong,
+    #[error(
+        "the values from ConfigMaps and Secrets have too many entries under long keys: shorten the keys, or refer to less"
+    )]
+    SourcedTooMuch,
 }
 
 /// The values of one release, complete: what the chart's defaults are merged under.
@@ -71,15 +75,15 @@ pub struct Values {
 impl Values {
     /// Puts the overrides over the spec. An absent or null spec is an empty one.
     pub fn new(spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
-        Self::merged(Sourced::default(), spec, overrides)
+        Self::merged(Sourced::default(), spec.cloned(), overrides)
     }
 
     /// The same, over what came from ConfigMaps and Secrets.
-    pub fn merged(sources: Sourced, spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
+    pub fn merged(sources: Sourced, spec: Option<Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
         let spec = match spec {
             None | Some(Value::Null) => Map::new(),
-            Some(Value::Object(map)) => map.clone(),
-            Some(other) => return Err(ValuesError::SpecNotObject { found: set::kind(other) }),
+            Some(Value::Object(map)) => map,
+            Some(other) => return Err(ValuesError::SpecNotObject { found: set::kind(&other) }),
         };
         let Sourced { all: sources, of_secrets } = sources;
         check_map(&sources, &mut Vec::new()).map_err(|_| ValuesError::SourcedKeyTooLong)?;
@@ -88,7 +92,7 @@ impl Values {
         overrides.apply(&mut map)?;
         let json = Value::Object(map);
         check_keys(&json, &mut Vec::new())?;
-        let sourced = from::origins(&sources, &spec, &json);
+        let sourced = from::origins(&sources, &spec, &json).ok_or(ValuesError::SourcedTooMuch)?;
         let exact = exact::Exact::of(&json, &Value::Object(spec), &Value::Object(of_secrets));
         Ok(Values { json, exact, sourced })
     }

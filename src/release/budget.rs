@@ -1,4 +1,4 @@
-//! Limits on what a release record may hold.
+//! Limits on what a release record may hold, and on the values of a release.
 //!
 //! A record is a Secret that tenants can write, and a few kilobytes of gzip can describe gigabytes. So the JSON is counted
 //! while it is unpacked, before anything is built of it: bytes, items and nesting. What exceeds a limit is an error for that
@@ -28,6 +28,10 @@ pub const RECORD: Limits = Limits { bytes: 16 * 1024 * 1024, items: 200_000, dep
 pub const QUICK: Limits = Limits { bytes: 256 * 1024, items: 20_000, depth: 127 };
 /// Our own part: fifteen items and some 240 bytes for each object.
 pub const OWN: Limits = Limits { bytes: 4 * 1024 * 1024, items: 400_000, depth: 32 };
+
+/// A spec, and all values from ConfigMaps and Secrets together. etcd takes 1.5 MiB in one request. A map with a single entry
+/// takes 650 bytes of memory, so these items take 33 MiB at most.
+pub const VALUES: Limits = Limits { bytes: 4 * 1024 * 1024, items: 100_000, depth: 127 };
 
 /// Objects in a manifest, and in the list of what a revision applied.
 pub const OBJECTS: usize = 20_000;
@@ -107,8 +111,9 @@ impl<R: Read> Read for Metered<R> {
     }
 }
 
-/// Counts JSON as it passes. It does not check the syntax: a text that is no JSON is refused by whoever parses it.
-struct Meter {
+/// Counts JSON as it passes, in one text or several. It does not check the syntax: a text that is no JSON is refused by whoever
+/// parses it.
+pub struct Meter {
     limits: &'static Limits,
     bytes: u64,
     items: usize,
@@ -118,11 +123,20 @@ struct Meter {
 }
 
 impl Meter {
-    fn new(limits: &'static Limits) -> Self {
+    pub fn new(limits: &'static Limits) -> Self {
         Meter { limits, bytes: 0, items: 0, depth: 0, is_in_string: false, is_escaped: false }
     }
 
-    fn count(&mut self, json: &[u8]) -> Result<(), Exceeded> {
+    /// Counts items that are about to be made.
+    pub fn count_items(&mut self, items: usize) -> Result<(), Exceeded> {
+        self.items = self.items.saturating_add(items);
+        match self.items > self.limits.items {
+            true => Err(Exceeded::Items(self.limits.items)),
+            false => Ok(()),
+        }
+    }
+
+    pub fn count(&mut self, json: &[u8]) -> Result<(), Exceeded> {
         self.bytes += json.len() as u64;
         if self.bytes > self.limits.bytes {
             return Err(Exceeded::Bytes(self.limits.bytes));
@@ -146,10 +160,7 @@ impl Meter {
                 return Err(Exceeded::Depth(self.limits.depth));
             }
         }
-        match self.items > self.limits.items {
-            true => Err(Exceeded::Items(self.limits.items)),
-            false => Ok(()),
-        }
+        self.count_items(0)
     }
 }
 

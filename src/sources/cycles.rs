@@ -18,7 +18,7 @@ impl Shared {
         let way = {
             let tables = self.all();
             let edges = |node: &Parent| tables.values().flat_map(|table| table.made_for(node)).collect();
-            shortest(reader, edges).filter(|way: &Vec<(At, Parent)>| way.len() > 1)
+            shortest(reader, edges)
         };
         let others = way.iter().flatten().map(|(_, node)| node).filter(|node| *node != reader).cloned().collect();
         self.note_cycle(reader, others);
@@ -50,7 +50,8 @@ impl Shared {
     }
 }
 
-/// The shortest way from a node back to itself, as the edges on it. `edges` says where a node leads.
+/// The shortest way from a node over others back to itself, as the edges on it. `edges` says where a node leads. An edge from a
+/// node to itself is no such way, and must not hide one.
 ///
 /// Each node and each edge is looked at once.
 fn shortest<N, E>(start: &N, edges: impl Fn(&N) -> Vec<(E, N)>) -> Option<Vec<(E, N)>>
@@ -63,6 +64,9 @@ where
     let mut waiting = VecDeque::from([start.clone()]);
     while let Some(node) = waiting.pop_front() {
         for (edge, to) in edges(&node) {
+            if to == node {
+                continue;
+            }
             if to == *start {
                 let mut way = vec![(edge, to)];
                 let mut at = node;
@@ -100,7 +104,6 @@ mod tests {
 
     #[test]
     fn cycles_of_any_length_are_found() {
-        assert_eq!(way(&[(1, 1)], 1), Some(vec![1]));
         assert_eq!(way(&[(1, 2), (2, 1)], 1), Some(vec![2, 1]));
         assert_eq!(way(&[(1, 2), (2, 3), (3, 1)], 2), Some(vec![3, 1, 2]));
         let ring: Vec<_> = (0..500).map(|node| (node, (node + 1) % 500)).collect();
@@ -112,6 +115,12 @@ mod tests {
         assert_eq!(way(&[(1, 2), (2, 3), (3, 1), (2, 1)], 1), Some(vec![2, 1]));
         assert_eq!(way(&[(1, 2), (2, 3), (3, 2)], 1), None);
         assert_eq!(way(&[(1, 2), (1, 3), (2, 4), (3, 4)], 1), None);
+    }
+
+    #[test]
+    fn what_a_node_takes_from_itself_is_no_cycle_and_hides_none() {
+        assert_eq!(way(&[(1, 1)], 1), None);
+        assert_eq!(way(&[(1, 1), (2, 2), (1, 2), (2, 1)], 1), Some(vec![2, 1]));
     }
 
     #[test]

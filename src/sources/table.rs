@@ -16,6 +16,9 @@ use crate::values::from::Content;
 /// Which object.
 pub(super) type At = (SourceKind, Place);
 
+/// How many keys of one object are remembered. Authors of custom resources may name any, and others the next time.
+const MAX_KEYS: usize = 1024;
+
 /// What the watch of a kind tells.
 pub(super) enum News {
     ListStarts(SourceKind),
@@ -63,6 +66,15 @@ impl Keys {
         let contents = keys.iter().map(|key| ((*key).to_owned(), found.content(key))).collect();
         Keys { marks: found.marks.clone(), contents }
     }
+
+    /// How much text there is.
+    pub(super) fn bytes(&self) -> usize {
+        let length = |content: &Content| match content {
+            Content::Text(text) => text.len(),
+            _ => 0,
+        };
+        self.contents.values().map(length).sum()
+    }
 }
 
 enum Kept {
@@ -80,7 +92,9 @@ impl Kept {
 
     fn content(&self) -> Content {
         match self {
-            Kept::Text(packed) => String::from_utf8(packed.bytes()).map_or(Content::Binary, Content::Text),
+            Kept::Text(packed) => {
+                String::from_utf8(packed.bytes()).map_or(Content::Binary, |text| Content::Text(text.into()))
+            }
             Kept::Other(content) => content.clone(),
         }
     }
@@ -150,7 +164,7 @@ impl Table {
             Some(read) if read.version == found.version => (Some(read), None),
             other => (None, other),
         };
-        let mut all = same.map(|read| read.keys).unwrap_or_default();
+        let mut all = same.map(|read| read.keys).filter(|known| known.len() < MAX_KEYS).unwrap_or_default();
         all.extend(keys.iter().map(|key| ((*key).to_owned(), Kept::of(found.content(key)))));
         entry.read = Some(Read { version: found.version, marks: found.marks.clone(), keys: all });
         let others = entry.readers.iter().filter(|it| other.is_some() && Some(*it) != reader);
@@ -240,7 +254,7 @@ mod tests {
     fn text(table: &Table, name: &str) -> Option<String> {
         let mut keys = table.keys(&at(name), &["values.yaml"])?;
         match keys.contents.remove("values.yaml")? {
-            Content::Text(text) => Some(text),
+            Content::Text(text) => Some(text.to_string()),
             Content::NoObject => Some("nothing there".into()),
             _ => None,
         }
@@ -360,6 +374,15 @@ mod tests {
         table.learn(&at("db"), &["other"], &found(5, "a: 1"), 0, None);
         let both = table.keys(&at("db"), &["values.yaml", "other"]).unwrap().contents;
         assert!(both["other"] == Content::NoKey && both["values.yaml"] == Content::Text("a: 1".into()));
+    }
+
+    #[test]
+    fn keys_that_somebody_named_once_are_not_remembered_without_limit() {
+        let mut table = table();
+        for key in 0..10 * MAX_KEYS {
+            table.learn(&at("db"), &[&format!("k{key}")], &found(5, "a: 1"), 0, None);
+            assert!(table.entries[&at("db")].read.as_ref().unwrap().keys.len() <= MAX_KEYS);
+        }
     }
 
     #[test]

@@ -15,11 +15,14 @@ mod annotation;
 mod tests;
 
 use std::fmt;
+use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::set::{self, Assignment, SetError, Step};
+use super::set::{self, Assignment, MAX_INDEX, SetError, Step};
 use crate::error::Category;
+use crate::release::budget::{Exceeded, Meter, VALUES};
 use crate::release::name::ObjectName;
 use crate::sensitive::Sensitive;
 use crate::yaml::{self, Problem, YamlError};
@@ -28,6 +31,9 @@ pub use annotation::{AnnotationError, parse as parse_annotation};
 
 /// As in Flux.
 pub const DEFAULT_KEY: &str = "values.yaml";
+
+/// How many references one custom resource may have, those of its watch included.
+pub const MAX_REFERENCES: usize = 64;
 
 /// The kinds that hold values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -98,6 +104,15 @@ impl TargetPath {
     pub fn parse(text: &str) -> Result<Self, SetError> {
         Ok(TargetPath { text: text.to_owned(), steps: set::one_path(text)? })
     }
+
+    /// The most items that a value at this place adds: a list that is too short is filled up.
+    fn items(&self) -> usize {
+        let items = |step: &Step| match step {
+            Step::Key(_) => 1,
+            Step::Index(index) => 1 + index.min(&MAX_INDEX),
+        };
+        self.steps.iter().map(items).sum()
+    }
 }
 
 /// Whether a text can be the key of a ConfigMap or a Secret.
@@ -109,11 +124,14 @@ pub fn is_key(text: &str) -> bool {
 /// What a reference leads to. It is never shown: it may be a secret.
 #[derive(Clone, PartialEq)]
 pub enum Content {
-    Text(String),
+    /// Several references may share it.
+    Text(Arc<str>),
     /// The key holds bytes that are no text.
     Binary,
     NoKey,
     NoObject,
+    /// It was not read: what other references lead to is as much as one release may have.
+    TooMuch,
     /// A record, a token or a Secret of the operator.
     Sensitive(Sensitive),
     /// The release made the object itself.
@@ -140,7 +158,7 @@ pub enum FromError {
     )]
     OfRelease { what: String, namespace: String },
     #[error(
-        "the values depend on themselves, so each revision could be the reason for another, without end: {way}; take one of these references away"
+        "the values depend on themselves, so each revision could be the reason for another, without end: {way}; take one of these references away, or refer to an object that none of these releases makes"
     )]
     OfCycle { way: String },
     #[error("{key:?} of the {what} is not text, but chart values are")]
@@ -151,6 +169,10 @@ pub enum FromError {
         "{key:?} of the {what} is {found}, but chart values are an object: write `key: value` entries, or give a target path for the text"
     )]
     NotObject { what: String, key: String, found: &'static str },
+    #[error(
+        "the values that come from ConfigMaps and Secrets are too large, with {key:?} of the {what}: {exceeded}; refer to less"
+    )]
+    TooMuch { what: String, key: String, exceeded: Exceeded },
     #[error("{key:?} of the {what} cannot be put at `{path}`: {reason}")]
     Path { what: String, key: String, path: String, reason: Box<SetError> },
 }
@@ -175,6 +197,7 @@ pub struct Sourced {
 /// All values that were referred to, the later over the earlier. `contents` are those of the references, one by one.
 pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) -> Result<Sourced, FromError> {
     let mut merged = Sourced::default();
+    let mut meter = Meter::new(&VALUES);
     for (reference, content) in references.iter().zip(contents) {
         let (what, key) = (reference.to_string(), reference.key.clone());
         let namespace = namespace.to_owned();
@@ -183,15 +206,25 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
             Content::NoObject if reference.optional => continue,
             Content::NoObject => return Err(FromError::NoObject { what, namespace }),
             Content::NoKey => return Err(FromError::NoKey { what, namespace, key }),
+            Content::TooMuch => {
+                return Err(FromError::TooMuch { what, key, exceeded: Exceeded::Bytes(VALUES.bytes) });
+            }
             Content::Binary => return Err(FromError::Binary { what, key }),
             Content::OfCycle(way) => return Err(FromError::OfCycle { way: way.clone() }),
             Content::OfRelease => return Err(FromError::OfRelease { what, namespace }),
             Content::Sensitive(found) => return Err(FromError::Sensitive { what, found: *found }),
         };
+        let too_much = |exceeded| FromError::TooMuch { what: what.clone(), key: key.clone(), exceeded };
         match &reference.path {
-            Some(path) => place(&mut merged.all, path, text, what, key)?,
+            Some(path) => {
+                meter.count_items(path.items()).map_err(too_much)?;
+                meter.count(&written(&**text)).map_err(too_much)?;
+                place(&mut merged.all, path, text, what, key)?;
+            }
             None => {
-                let values = values(text, what, key)?;
+                let values = values(text, what.clone(), key.clone())?;
+                // A short text may hold much: an alias repeats what its anchor has.
+                meter.count(&written(&values)).map_err(too_much)?;
                 if reference.kind == SourceKind::Secret {
                     put_over(&mut merged.of_secrets, values.clone());
                 }
@@ -200,6 +233,11 @@ pub fn merge(references: &[Reference], contents: &[Content], namespace: &str) ->
         }
     }
     Ok(merged)
+}
+
+/// As it counts for the limits.
+fn written(values: &(impl Serialize + ?Sized)) -> Vec<u8> {
+    serde_json::to_vec(values).unwrap_or_default()
 }
 
 fn place(
@@ -255,36 +293,58 @@ pub(super) fn put_over(earlier: &mut Map<String, Value>, later: Map<String, Valu
 }
 
 /// Where the texts and numbers of `values` are that came from `sources`, as JSON pointers: what the spec gives is not among them.
-pub(super) fn origins(sources: &Map<String, Value>, spec: &Map<String, Value>, values: &Value) -> Vec<String> {
-    let mut found = vec![];
-    for (key, source) in sources {
-        note_origins(source, spec.get(key), values, &step("", key), &mut found);
-    }
-    found
+/// None where the pointers are longer together than anything that is meant: each repeats all keys above it.
+pub(super) fn origins(sources: &Map<String, Value>, spec: &Map<String, Value>, values: &Value) -> Option<Vec<String>> {
+    let mut origins = Origins { found: vec![], pointer: String::new(), room: VALUES.bytes as usize };
+    origins.note_map(sources, Some(spec), Some(values))?;
+    Some(origins.found)
 }
 
-fn note_origins(source: &Value, spec: Option<&Value>, values: &Value, pointer: &str, found: &mut Vec<String>) {
-    match (source, spec) {
-        (Value::Object(map), None | Some(Value::Object(_))) => {
-            for (key, inner) in map {
-                note_origins(inner, spec.and_then(|spec| spec.get(key)), values, &step(pointer, key), found);
-            }
-        }
-        // The spec has something else there.
-        (_, Some(_)) => {}
-        (Value::Array(list), None) => {
-            for (index, inner) in list.iter().enumerate() {
-                note_origins(inner, None, values, &format!("{pointer}/{index}"), found);
-            }
-        }
-        // An override may have come over it.
-        (Value::String(_) | Value::Number(_), None) if values.pointer(pointer) == Some(source) => {
-            found.push(pointer.to_owned());
-        }
-        _ => {}
-    }
+struct Origins {
+    found: Vec<String>,
+    /// The way to the place that is looked at.
+    pointer: String,
+    room: usize,
 }
 
-fn step(pointer: &str, key: &str) -> String {
-    format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"))
+impl Origins {
+    fn note_map(
+        &mut self,
+        map: &Map<String, Value>,
+        spec: Option<&Map<String, Value>>,
+        values: Option<&Value>,
+    ) -> Option<()> {
+        map.iter().try_for_each(|(key, inner)| {
+            let values = values.and_then(|values| values.get(key));
+            self.descend(&key.replace('~', "~0").replace('/', "~1"), inner, spec.and_then(|spec| spec.get(key)), values)
+        })
+    }
+
+    fn descend(&mut self, step: &str, source: &Value, spec: Option<&Value>, values: Option<&Value>) -> Option<()> {
+        let before = self.pointer.len();
+        self.pointer.push('/');
+        self.pointer.push_str(step);
+        self.note(source, spec, values)?;
+        self.pointer.truncate(before);
+        Some(())
+    }
+
+    fn note(&mut self, source: &Value, spec: Option<&Value>, values: Option<&Value>) -> Option<()> {
+        match (source, spec) {
+            (Value::Object(map), None) => self.note_map(map, None, values),
+            (Value::Object(map), Some(Value::Object(spec))) => self.note_map(map, Some(spec), values),
+            // The spec has something else there.
+            (_, Some(_)) => Some(()),
+            (Value::Array(list), None) => list.iter().enumerate().try_for_each(|(index, inner)| {
+                self.descend(&index.to_string(), inner, None, values.and_then(|values| values.get(index)))
+            }),
+            // An override may have come over it.
+            (Value::String(_) | Value::Number(_), None) if values == Some(source) => {
+                self.room = self.room.checked_sub(self.pointer.len())?;
+                self.found.push(self.pointer.clone());
+                Some(())
+            }
+            _ => Some(()),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::fields::{Problem, kind};
 use super::suggest;
 use crate::release::name::ObjectName;
-use crate::values::from::{DEFAULT_KEY, Source, SourceKind, TargetPath, is_key};
+use crate::values::from::{DEFAULT_KEY, MAX_REFERENCES, Source, SourceKind, TargetPath, is_key};
 
 const FIELD: &str = "valuesFrom";
 const KNOWN: [&str; 5] = ["kind", "name", "valuesKey", "targetPath", "optional"];
@@ -15,6 +15,10 @@ const KNOWN: [&str; 5] = ["kind", "name", "valuesKey", "targetPath", "optional"]
 pub fn read(value: &Value) -> Result<Vec<Source>, Problem> {
     let wanted = "a list of maps with `kind` and `name`";
     let items = value.as_array().ok_or(Problem::Type { field: FIELD, wanted, found: kind(value) })?;
+    if items.len() > MAX_REFERENCES {
+        let count = items.len();
+        return Err(wrong(format!("it has {count} items, but values come from at most {MAX_REFERENCES}")));
+    }
     let numbered = items.iter().enumerate();
     numbered.map(|(index, it)| item(it).map_err(|why| wrong(format!("item {}: {why}", index + 1)))).collect()
 }
@@ -94,6 +98,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (value, expected) in [
+            (json!(vec![json!({}); 65]), "it has 65 items, but values come from at most 64"),
             (json!({}), "`valuesFrom` must be a list of maps with `kind` and `name`, but is a map"),
             (json!(["a"]), "item 1: it must be a map with `kind` and `name`, but is text"),
             (json!([{"name": "a"}]), "item 1: `kind` is missing"),

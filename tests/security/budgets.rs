@@ -1,6 +1,7 @@
 //! Hostile data costs the operator only so much memory and time, and nobody else anything.
 
 mod hostile;
+mod values;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

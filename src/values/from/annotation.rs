@@ -4,28 +4,35 @@
 //! object need not be there. What cannot be read is refused as a whole: to leave out one of several would deploy something else
 //! than what was asked for.
 
-use super::{DEFAULT_KEY, Reference, SourceKind, TargetPath, is_key};
+use super::{DEFAULT_KEY, MAX_REFERENCES, Reference, SourceKind, TargetPath, is_key};
 use crate::release::name;
 
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error(
-    "`{item}` cannot be read, since {why}: write a list such as `secret/db, configmap/common:prod.yaml, secret/token:password@auth.password, secret/extra?`"
-)]
-pub struct AnnotationError {
-    item: String,
-    why: String,
+pub enum AnnotationError {
+    #[error(
+        "`{item}` cannot be read, since {why}: write a list such as `secret/db, configmap/common:prod.yaml, secret/token:password@auth.password, secret/extra?`"
+    )]
+    Item { item: String, why: String },
+    #[error(
+        "it has {items} items, but the values of a custom resource come from at most {MAX_REFERENCES}, `valuesFrom` in watches.yaml included: put several texts into one object"
+    )]
+    TooMany { items: usize },
 }
 
-/// An empty text refers to nothing.
-pub fn parse(text: &str) -> Result<Vec<Reference>, AnnotationError> {
+/// An empty text refers to nothing. There may be `room` items at most.
+pub fn parse(text: &str, room: usize) -> Result<Vec<Reference>, AnnotationError> {
     if text.trim().is_empty() {
         return Ok(vec![]);
+    }
+    let items = text.split(',').count();
+    if items > room {
+        return Err(AnnotationError::TooMany { items });
     }
     text.split(',').map(str::trim).map(|item| one(item).map_err(|why| refused(item, why))).collect()
 }
 
 fn refused(item: &str, why: String) -> AnnotationError {
-    AnnotationError { item: item.chars().take(200).collect(), why }
+    AnnotationError::Item { item: item.chars().take(200).collect(), why }
 }
 
 fn one(item: &str) -> Result<Reference, String> {

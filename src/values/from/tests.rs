@@ -4,11 +4,11 @@ use super::super::{Overrides, Reason, Values, ValuesError};
 use super::*;
 
 fn references(text: &str) -> Vec<Reference> {
-    parse_annotation(text).unwrap()
+    parse_annotation(text, MAX_REFERENCES).unwrap()
 }
 
 fn merged(references: &[Reference], texts: &[&str]) -> Result<Sourced, FromError> {
-    let contents: Vec<Content> = texts.iter().map(|text| Content::Text((*text).to_owned())).collect();
+    let contents: Vec<Content> = texts.iter().map(|text| Content::Text((*text).into())).collect();
     merge(references, &contents, "shop")
 }
 
@@ -20,7 +20,7 @@ fn files(texts: &[&str]) -> Value {
 fn over(sources: &str, spec: Value, overrides: Value) -> Result<Values, ValuesError> {
     let sources = merged(&references("secret/s"), &[sources]).unwrap();
     let overrides = overrides.as_object().unwrap().clone().into_iter().collect();
-    Values::merged(sources, Some(&spec), &Overrides::parse(&overrides).unwrap())
+    Values::merged(sources, Some(spec), &Overrides::parse(&overrides).unwrap())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn what_cannot_be_read_is_refused_with_the_reason() {
         ("secret/a@b..c", "empty key"),
         ("secret/a ?", "\"a \" is not the name"),
     ] {
-        let message = parse_annotation(text).unwrap_err().to_string();
+        let message = parse_annotation(text, MAX_REFERENCES).unwrap_err().to_string();
         assert!(message.contains(why) && message.contains("write a list such as"), "{text}: {message}");
     }
 }
@@ -137,7 +137,7 @@ fn only_large_integers_of_the_spec_are_on_a_command_line() {
     let references = references("configmap/a, secret/b, configmap/c");
     let sources = merged(&references, &["a: 1000001\nl: [7]", "a: 1000002\nb: 1000003\nl: [1000004, 5]", "b: 1000005"]);
     let spec = json!({"c": 1000006});
-    let values = Values::merged(sources.unwrap(), Some(&spec), &Overrides::default()).unwrap();
+    let values = Values::merged(sources.unwrap(), Some(spec), &Overrides::default()).unwrap();
     assert_eq!(values.exact_integers(), ["c=1000006"]);
     let left_out: Vec<_> = values.left_out().iter().map(|it| (it.reason, it.count, it.first.as_str())).collect();
     assert_eq!(left_out, [(Reason::FromSecret, 2, "a"), (Reason::NotOfSpec, 1, "b")]);
@@ -149,4 +149,64 @@ fn a_long_key_of_a_source_is_not_quoted() {
     let error = over(&sources, json!({}), json!({})).unwrap_err();
     assert_eq!(error, ValuesError::SourcedKeyTooLong);
     assert!(!error.to_string().contains("hunter"), "{error}");
+}
+
+#[test]
+fn references_are_limited_before_any_of_them_is_read() {
+    let many = |count: usize| (0..count).map(|number| format!("secret/s{number}?")).collect::<Vec<_>>().join(",");
+    assert_eq!(parse_annotation(&many(64), 64).unwrap().len(), 64);
+    assert_eq!(parse_annotation("", 0), Ok(vec![]));
+    for (text, room) in [(many(65), 64), (many(25_000), 64), (many(3), 2), (",".repeat(64), 64)] {
+        let error = parse_annotation(&text, room).unwrap_err();
+        assert!(matches!(error, AnnotationError::TooMany { .. }), "{error}");
+        assert!(error.to_string().contains("at most 64"), "{error}");
+    }
+}
+
+#[test]
+fn a_target_path_cannot_fill_the_memory_with_empty_elements() {
+    let deep = format!("secret/a@a{}", "[65536]".repeat(255));
+    let several = ["a", "b"].map(|key| format!("secret/a@{key}[65536]")).join(",");
+    for text in [deep, several] {
+        let all = references(&text);
+        let error = merged(&all, &vec!["x"; all.len()]).unwrap_err();
+        assert_eq!(error.category(), Category::InvalidValues);
+        assert!(error.to_string().contains("more than 100000 items"), "{error}");
+    }
+    let sane: Vec<String> = (0..64).map(|number| format!("secret/a:k{number}@users[{number}].password")).collect();
+    assert!(merged(&references(&sane.join(",")), &["x"; 64]).is_ok());
+    assert!(merged(&references("secret/a@a[65536]"), &["x"]).is_ok());
+}
+
+#[test]
+fn values_of_all_references_are_limited_together() {
+    let paths: Vec<String> = (0..64).map(|number| format!("secret/a@p{number}")).collect();
+    let large = "x".repeat(1024 * 1024);
+    let error = merged(&references(&paths.join(",")), &[large.as_str(); 64]).unwrap_err();
+    assert!(error.to_string().contains("more than 4 MiB"), "{error}");
+    let list = format!("a: [{}]", vec!["{b: 1}"; 20_000].join(","));
+    let names: Vec<String> = (0..4).map(|number| format!("configmap/c{number}")).collect();
+    let error = merged(&references(&names.join(",")), &[list.as_str(); 4]).unwrap_err();
+    assert!(error.to_string().contains("more than 100000 items"), "{error}");
+    assert!(merged(&references("configmap/c"), &[&list]).is_ok());
+    // A short text with much in it.
+    let aliases =
+        format!("a: &a {{b: 1}}\nc: &c [{}]\nd: [{}]\n", vec!["*a"; 1000].join(","), vec!["*c"; 100].join(","));
+    let error = merged(&references("configmap/c"), &[&aliases]).unwrap_err();
+    assert!(error.to_string().contains("more than 100000 items"), "{error}");
+}
+
+#[test]
+fn what_was_not_read_is_an_error() {
+    let error = merge(&references("secret/a?"), &[Content::TooMuch], "shop").unwrap_err();
+    assert!(error.to_string().contains("more than 4 MiB"), "{error}");
+}
+
+#[test]
+fn long_keys_above_many_values_are_refused() {
+    let key = "k".repeat(900);
+    let (open, close) = (format!("{{{key}: ").repeat(50), "}".repeat(50));
+    let list = |elements: usize| format!("a: {open}[{}]{close}", vec!["1"; elements].join(","));
+    assert_eq!(over(&list(1000), json!({}), json!({})).unwrap_err(), ValuesError::SourcedTooMuch);
+    assert_eq!(over(&list(10), json!({}), json!({})).unwrap().sourced().len(), 10);
 }

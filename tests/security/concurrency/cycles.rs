@@ -4,14 +4,18 @@ use std::time::Duration;
 
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::{Project, stays, until};
+use crate::harness::{Project, stays, until, until_calm};
 
 const ANNOTATION: &str = "chartwright.dev/values-from";
 
 /// A chart whose object says another thing with every revision.
 async fn project(kind: &str) -> Project {
+    project_that_says(kind, "turn: {{ .Release.Revision }}").await
+}
+
+async fn project_that_says(kind: &str, text: &str) -> Project {
     let project = Project::new("App").await;
     let data = match kind {
         "Secret" => "stringData",
@@ -20,7 +24,7 @@ async fn project(kind: &str) -> Project {
     project.template(
         "source.yaml",
         &format!(
-            "apiVersion: v1\nkind: {kind}\nmetadata: {{name: '{{{{ .Release.Name }}}}'}}\n{data}: {{values.yaml: 'turn: {{{{ .Release.Revision }}}}'}}\n"
+            "apiVersion: v1\nkind: {kind}\nmetadata: {{name: '{{{{ .Release.Name }}}}'}}\n{data}: {{values.yaml: '{text}'}}\n"
         ),
     );
     project
@@ -122,6 +126,52 @@ async fn a_cycle_over_two_kinds_is_refused() {
 }
 
 #[tokio::test]
+async fn releases_that_exchange_constants_are_refused_until_one_takes_them_from_elsewhere() {
+    let names = ["alpha", "beta"];
+    let project = project_that_says("ConfigMap", "address: db.example.com").await;
+    for (name, from) in names.iter().zip(["beta", "alpha"]) {
+        make(&project, &project.resource, "ConfigMap", name, from).await;
+    }
+    let _operator = project.run();
+    all_are_refused(&project, &names).await;
+    let told = project.not_ready("alpha", "InvalidValues").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("an object that none of these releases makes"), "{message}");
+    let shared = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared", "namespace": project.namespace},
+        "data": {"values.yaml": "address: db.example.com"},
+    });
+    project.create(shared).await;
+    make(&project, &project.resource, "ConfigMap", "alpha", "shared").await;
+    for name in names {
+        project.condition(name, "Ready", "True").await;
+    }
+}
+
+#[tokio::test]
+async fn an_annotation_on_an_object_hides_no_cycle() {
+    let project = project("ConfigMap").await;
+    let shop = project.with_kind("Shop").await;
+    let _operator = project.run();
+    make(&project, &shop, "ConfigMap", "beta", "nothing").await;
+    until("the object is there", async || project.get("v1", "ConfigMap", "beta").await).await;
+    // The object of beta also claims that alpha has made it.
+    let claim = json!({"metadata": {"annotations": {
+        "operator-sdk/primary-resource": format!("{}/alpha", project.namespace),
+        "operator-sdk/primary-resource-type": format!("{}.{}", project.resource.kind, project.resource.group),
+    }}});
+    let configs = project.objects("v1", "ConfigMap", Some(&project.namespace));
+    configs.patch("beta", &PatchParams::default(), &Patch::Merge(claim)).await.unwrap();
+    make(&project, &project.resource, "ConfigMap", "alpha", "beta").await;
+    project.condition("alpha", "Ready", "True").await;
+    make(&project, &shop, "ConfigMap", "beta", "alpha").await;
+    let told = project.not_ready("alpha", "InvalidValues").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("the App alpha") && message.contains("the Shop beta"), "{message}");
+    stays(Duration::from_secs(5), "no more revisions", async || newest(&project).await).await;
+}
+
+#[tokio::test]
 async fn a_cycle_that_is_closed_later_is_refused_and_a_row_is_not() {
     let project = project("ConfigMap").await;
     let _operator = project.run();
@@ -131,11 +181,13 @@ async fn a_cycle_that_is_closed_later_is_refused_and_a_row_is_not() {
     for name in ["alpha", "beta", "gamma"] {
         project.condition(name, "Ready", "True").await;
     }
-    // What changes at the head of a row arrives at its end.
+    // What changes at the head of a row arrives at its end, which may have begun without a source.
+    let revision = async || project.status("gamma").await["deployedRelease"]["revision"].as_u64();
+    until_calm(Duration::from_secs(2), "the last one has all it asks for", revision).await;
+    let began = revision().await;
     project.apply("alpha", json!({"edited": true})).await;
-    let is_second = |value: &Value| value.as_u64().filter(|revision| *revision >= 2).map(|_| ());
-    until("the last one follows", async || is_second(&project.status("gamma").await["deployedRelease"]["revision"]))
-        .await;
+    project.deployed("alpha").await;
+    until("the last one follows", async || revision().await.filter(|now| Some(*now) > began)).await;
     let before = newest(&project).await.into_iter().find(|(name, _)| name == "alpha");
     make(&project, &project.resource, "ConfigMap", "alpha", "gamma").await;
     all_are_refused(&project, &["alpha", "beta", "gamma"]).await;
