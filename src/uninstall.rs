@@ -126,25 +126,41 @@ impl Leaving<'_> {
         Ok(found)
     }
 
-    /// The other namespaces among these where an object carries the release's marks and says that the release lives elsewhere.
+    /// Where the release lives, if an object in one of these namespaces carries its marks and names another place than this.
     pub async fn find_home(&self, contents: &Contents) -> Result<Option<String>, UninstallError> {
-        // The author of a custom resource names them, and each is a list over all namespaces.
-        const MOST_KINDS: usize = 32;
-        let kinds = contents.group_kinds.iter().filter_map(|group_kind| {
+        match self.find_home_in(&[None], contents).await {
+            // Who may not look in all namespaces may in some.
+            Err(error) if error.category() == Category::Forbidden => {
+                let named: Vec<_> = contents.namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+                self.find_home_in(&named, contents).await
+            }
+            found => found,
+        }
+    }
+
+    async fn find_home_in(
+        &self,
+        places: &[Option<&str>],
+        contents: &Contents,
+    ) -> Result<Option<String>, UninstallError> {
+        // The author of a custom resource says which kinds and namespaces there are.
+        const MOST_LISTS: usize = 32;
+        let mut lists = vec![];
+        for group_kind in &contents.group_kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
-            self.kinds.any_version(group, kind).filter(|kind| kind.namespaced)
-        });
-        for kind in kinds.take(MOST_KINDS) {
+            if let Some(kind) = self.kinds.any_version(group, kind).filter(|kind| kind.namespaced) {
+                lists.extend(places.iter().map(|place| (kind.clone(), *place)));
+            }
+        }
+        for (kind, place) in lists.into_iter().take(MOST_LISTS) {
             let home = |live: ObjectMeta| {
-                let is_named = live.namespace.as_ref().is_some_and(|it| contents.namespaces.contains(it));
+                let is_named =
+                    live.namespace.as_ref().is_some_and(|it| *it != self.namespace && contents.namespaces.contains(it));
                 let home = live.annotations.as_ref()?.get(RELEASE_NAMESPACE).filter(|home| *home != self.namespace);
                 home.filter(|_| is_named && self.is_ours(&live)).cloned()
             };
-            let homes = match self.calls.list(&kind, None, &self.selector(), home).await {
-                // Who may not look in all namespaces serves no cluster-scoped resource of an earlier version.
-                Err(kube::Error::Api(status)) if status.code == 403 => vec![],
-                listed => listed.map_err(|error| UninstallError::of_call(&kind, error))?,
-            };
+            let homes = self.calls.list(&kind, place, &self.selector(), home).await;
+            let homes = homes.map_err(|error| UninstallError::of_call(&kind, error))?;
             if let Some(home) = homes.into_iter().next() {
                 return Ok(Some(home));
             }
