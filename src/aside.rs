@@ -20,6 +20,14 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
 /// What is shorter is read at once: it takes a millisecond or so.
 pub const LONG: usize = 64 * 1024;
 
+/// Does a piece of work about a text of this length, on a thread of its own if that may take long.
+pub async fn run_if_long<T: Send + 'static>(length: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
+    match length >= LONG {
+        true => run(work).await,
+        false => work(),
+    }
+}
+
 /// Does a piece of work about a text of this length right here, and has others take over this thread's tasks if that may take
 /// long. The result is the same either way.
 pub fn here<T>(length: usize, work: impl FnOnce() -> T) -> T {

@@ -1,6 +1,7 @@
 //! The calls that are made on objects. Each takes a slot, so that many custom resources at once do not flood the API
 //! server, and has a time limit, so that none waits for ever.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use kube::api::{
@@ -10,18 +11,25 @@ use kube::api::{
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use kube::discovery::ApiResource;
 use kube::{Client, Error};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use crate::discovery::Kind;
 use crate::object::{Object, ObjectId};
 use crate::plan::Planned;
 use crate::queue::Urgency;
 use crate::slots::Slots;
+use crate::watching::Tolerant;
 
 /// Helm 4 applies under this name too, so that its `rollback` and `upgrade` do not conflict with us.
 pub const FIELD_MANAGER: &str = "helm";
 
 const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// How many objects a page of a list has, and how many pages are read at once: each may be as large as so many objects.
+const PAGE: u32 = 20;
+static PAGES: Semaphore = Semaphore::const_new(2);
 
 /// How many calls may be under way at once, for all custom resources together. More than there are processors, because a call
 /// is mostly waiting; few enough that the API server does not answer all of them late.
@@ -135,15 +143,31 @@ impl Calls {
     }
 
     pub async fn metadata(&self, kind: &Kind, id: &ObjectId) -> Result<Option<ObjectMeta>, Error> {
-        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, id.namespace.as_deref());
-        Ok(absent_if_not_found(self.within(api.get(&id.name)).await)?.map(|object| object.metadata))
+        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> = self.api(kind, id.namespace.as_deref());
+        Ok(absent_if_not_found(self.within(api.get(&id.name)).await)?.map(|object| object.salvaged().metadata))
     }
 
-    /// Metadata of everything with a label, in one namespace or in all.
-    pub async fn list(&self, kind: &Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<ObjectMeta>, Error> {
-        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, namespace);
-        let list = absent_if_not_found(self.within(api.list(&ListParams::default().labels(selector))).await)?;
-        Ok(list.into_iter().flat_map(|list| list.items).map(|object| object.metadata).collect())
+    /// What `read` takes of the metadata of everything with a label, in one namespace or in all. Others may have put the label on any
+    /// number of objects, and written into them what nobody can read; managedFields are left out.
+    pub async fn list<T>(
+        &self,
+        kind: &Kind,
+        namespace: Option<&str>,
+        selector: &str,
+        read: impl Fn(ObjectMeta) -> Option<T>,
+    ) -> Result<Vec<T>, Error> {
+        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> = self.api(kind, namespace);
+        let mut params = ListParams::default().labels(selector).limit(PAGE);
+        let mut found = vec![];
+        loop {
+            let _turn = PAGES.acquire().await;
+            let Some(page) = absent_if_not_found(self.within(api.list(&params)).await)? else { return Ok(found) };
+            found.extend(page.items.into_iter().map(Tolerant::into_metadata).filter_map(&read));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
     }
 
     /// What the API server says under a path, as it says it; None where there is nothing.
@@ -154,9 +178,9 @@ impl Calls {
 
     /// Metadata of some objects of a kind, at most so many.
     pub async fn some(&self, kind: &Kind, namespace: Option<&str>, most: u32) -> Result<Vec<ObjectMeta>, Error> {
-        let api: Api<PartialObjectMeta<DynamicObject>> = self.api(kind, namespace);
+        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> = self.api(kind, namespace);
         let list = absent_if_not_found(self.within(api.list(&ListParams::default().limit(most))).await)?;
-        Ok(list.into_iter().flat_map(|list| list.items).map(|object| object.metadata).collect())
+        Ok(list.into_iter().flat_map(|list| list.items).map(Tolerant::into_metadata).collect())
     }
 
     /// Deletes this very object and no other that took its name. Already gone is as good.
@@ -186,7 +210,9 @@ impl Calls {
 
     /// Changes metadata of an object that is not the release's any more.
     pub async fn merge(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), Error> {
-        self.merge_as(FIELD_MANAGER, kind, id, patch).await.map(|_| ())
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+        // Nobody reads the answer, so it need not be readable.
+        self.merge_with::<Tolerant<DynamicObject>>(params, kind, id, patch).await.map(|_| ())
     }
 
     /// A merge patch under a name of its own.
@@ -213,14 +239,11 @@ impl Calls {
         self.merge_with(params, kind, id, patch).await
     }
 
-    async fn merge_with(
-        &self,
-        params: PatchParams,
-        kind: &Kind,
-        id: &ObjectId,
-        patch: &Value,
-    ) -> Result<DynamicObject, Error> {
-        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
+    async fn merge_with<K>(&self, params: PatchParams, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<K, Error>
+    where
+        K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let api: Api<K> = self.api(kind, id.namespace.as_deref());
         self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await
     }
 

@@ -31,7 +31,7 @@ use crate::plan::RELEASE_LABEL;
 use crate::queue::Urgency;
 use crate::release::Applied;
 use crate::scalers::Scalers;
-use crate::watching::{self, Tolerant, tolerant_events};
+use crate::watching::{self, Tolerant, tolerant_events_as};
 
 pub use table::Seen;
 use table::{Change, Life, Table};
@@ -185,12 +185,13 @@ impl Children {
         &*seen.uid == uid && seen.parent.is_some() && seen.parent == self.shared.listeners.parent_of(kind, &cr.place())
     }
 
-    /// Notes that the release of a custom resource holds this object, so that what becomes of it is told at once wherever it is.
+    /// Notes that the release of a custom resource holds this object, so that what becomes of it is told at once wherever it is,
+    /// and that it was cut short is remembered.
     pub fn is_held(&self, applied: &Applied, kind: &Kind, cr: &CustomResource) {
         let (key, listeners) = (applied.id.key(), &self.shared.listeners);
         let (Some(uid), Some(parent)) = (&applied.uid, listeners.parent_of(kind, &cr.place())) else { return };
         let place = place_of(&key);
-        if parent.is_afar(&place)
+        if (parent.is_afar(&place) || ends_by_itself(&applied.id))
             && let Some(table) = locked(&self.shared.tables).get_mut(&self.watched(&key))
         {
             table.is_held(&place, uid, &parent);
@@ -259,18 +260,19 @@ impl Children {
     ) -> impl Future<Output = ()> + use<> {
         let (client, shared) = (self.client.clone(), self.shared.clone());
         async move {
+            let (noting, noted) = (shared.clone(), resource.clone());
             if is_without_health(&resource.group, &resource.kind) {
                 let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
                     watching::api_with(client, &scope, &resource);
-                let read = |object: PartialObjectMeta<DynamicObject>| Told::of_metadata(object.metadata);
-                let events = tolerant_events(api, Some(RELEASE_LABEL), None)
-                    .map_ok(|event| shared.change(&resource, event, read));
+                let note = move |object: PartialObjectMeta<DynamicObject>| {
+                    noting.noted(&noted, Told::of_metadata(object.metadata))
+                };
+                let events = tolerant_events_as(api, Some(RELEASE_LABEL), None, note).map_ok(change);
                 follow(events, &shared, &resource, &scope, stop).await;
             } else {
                 let api: Api<Tolerant<DynamicObject>> = watching::api_with(client, &scope, &resource);
-                let read = |object| whole(object, &resource);
-                let events = tolerant_events(api, Some(RELEASE_LABEL), None)
-                    .map_ok(|event| shared.change(&resource, event, read));
+                let note = move |object: DynamicObject| noting.noted(&noted, whole(object, &noted));
+                let events = tolerant_events_as(api, Some(RELEASE_LABEL), None, note).map_ok(change);
                 follow(events, &shared, &resource, &scope, stop).await;
             }
         }
@@ -326,29 +328,11 @@ impl Shared {
         }
     }
 
-    fn change<K>(&self, resource: &ApiResource, event: watcher::Event<K>, read: impl Fn(K) -> Told) -> Change {
-        let seen = |object: K| {
-            let Told { metadata, health, is_finished, scale } = read(object);
-            let (place, mut seen) = self.seen(&resource.group, &resource.kind, &metadata, health, is_finished);
-            seen.scale = scale.map(Box::new);
-            (place, seen)
-        };
-        match event {
-            watcher::Event::Apply(object) => {
-                let (place, seen) = seen(object);
-                Change::There(place, seen)
-            }
-            watcher::Event::InitApply(object) => {
-                let (place, seen) = seen(object);
-                Change::Listed(place, seen)
-            }
-            watcher::Event::Delete(object) => {
-                let (place, seen) = seen(object);
-                Change::Gone(place, seen.version)
-            }
-            watcher::Event::Init => Change::ListStarts,
-            watcher::Event::InitDone => Change::ListEnds,
-        }
+    fn noted(&self, resource: &ApiResource, told: Told) -> (Place, Seen) {
+        let Told { metadata, health, is_finished, scale } = told;
+        let (place, mut seen) = self.seen(&resource.group, &resource.kind, &metadata, health, is_finished);
+        seen.scale = scale.map(Box::new);
+        (place, seen)
     }
 
     fn seen(
@@ -384,6 +368,16 @@ impl Shared {
     }
 }
 
+fn change(event: watcher::Event<(Place, Seen)>) -> Change {
+    match event {
+        watcher::Event::Apply((place, seen)) => Change::There(place, seen),
+        watcher::Event::InitApply((place, seen)) => Change::Listed(place, seen),
+        watcher::Event::Delete((place, seen)) => Change::Gone(place, seen.version),
+        watcher::Event::Init => Change::ListStarts,
+        watcher::Event::InitDone => Change::ListEnds,
+    }
+}
+
 /// What is read of an object.
 struct Told {
     metadata: ObjectMeta,
@@ -401,8 +395,8 @@ impl Told {
 
 /// What is read of an object that is watched whole.
 fn whole(mut object: DynamicObject, resource: &ApiResource) -> Told {
-    let metadata = std::mem::take(&mut object.metadata);
-    object.metadata = ObjectMeta { managed_fields: None, ..metadata.clone() };
+    let managed_fields = object.metadata.managed_fields.take();
+    let metadata = ObjectMeta { managed_fields, ..object.metadata.clone() };
     // Items of a list come without their kind.
     object.types = Some(TypeMeta { api_version: resource.api_version.clone(), kind: resource.kind.clone() });
     let value = serde_json::to_value(object).unwrap_or(Value::Null);

@@ -10,6 +10,7 @@
 //! | [`fields`] | the list of fields: hash, what was lost and to whom |
 //! | [`rules`] | fields that others may decide |
 //! | [`leave`] | keeps those out of what is applied |
+//! | `items` | items of lists, and how managers name them |
 //! | [`extract`] | what we applied, taken out of the live object |
 //! | [`overruled`] | what an admission webhook made of an apply |
 //!
@@ -17,6 +18,7 @@
 
 pub mod extract;
 pub mod fields;
+mod items;
 pub mod leave;
 pub mod overruled;
 pub mod rules;

@@ -170,7 +170,7 @@ impl Listeners {
 pub fn rules(key: &ObjectKey, metadata: &ObjectMeta, ignore: &[Ignore]) -> Rules {
     let of_watch = ignore.iter().filter(|ignore| ignore.target.matches(key)).flat_map(|ignore| ignore.paths.clone());
     let annotation = metadata.annotations.as_ref().and_then(|annotations| annotations.get(IGNORE_FIELDS));
-    let of_object = annotation.map(|text| Rules::of_annotation(text).0).unwrap_or_default();
+    let of_object = annotation.map(|text| Rules::of_annotation(text)).unwrap_or_default();
     Rules::of_cluster(&key.group, &key.kind).with(of_watch).with(of_object)
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::HashSet;
 
+use kube::core::ObjectMeta;
+
 use crate::adoption;
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
@@ -15,7 +17,7 @@ use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
 use crate::object::{ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
-use crate::plan::{Owner, RELEASE_LABEL, members, unknown_kinds};
+use crate::plan::{Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -97,12 +99,6 @@ impl Leaving<'_> {
     /// The objects of the release's namespace that carry its marks, of the kinds that the custom resource names. Marks prove nothing
     /// elsewhere: whoever may write an object there can put them on it.
     pub async fn find(&self, contents: &Contents) -> Result<Vec<Applied>, UninstallError> {
-        self.find_in(self.namespace, contents).await
-    }
-
-    /// The same in any namespace.
-    pub async fn find_in(&self, namespace: &str, contents: &Contents) -> Result<Vec<Applied>, UninstallError> {
-        let selector = format!("{}={},{RELEASE_LABEL}={}", applyset::PART_OF, applyset::id(self.owner), self.release);
         let mut found = vec![];
         for group_kind in &contents.group_kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
@@ -113,11 +109,7 @@ impl Leaving<'_> {
             if !kind.namespaced {
                 continue;
             }
-            let listed = self.calls.list(&kind, Some(namespace), &selector).await;
-            let listed = listed.map_err(|error| UninstallError::of_call(&kind, error))?;
-            // Controllers copy labels to what they make: an EndpointSlice carries those of its Service.
-            let ours = |live: &&_| judge(live, self.release, self.namespace, self.owner) == Claim::Ours;
-            found.extend(listed.iter().filter(ours).map(|live| {
+            let applied = |live: ObjectMeta| {
                 let id = ObjectId {
                     group: kind.resource.group.clone(),
                     version: kind.resource.version.clone(),
@@ -125,10 +117,64 @@ impl Leaving<'_> {
                     namespace: live.namespace.clone(),
                     name: live.name.clone().unwrap_or_default(),
                 };
-                Applied { is_adopted: adoption::is_marked(live), ..Applied::new(id, live.uid.clone()) }
-            }));
+                let is_adopted = adoption::is_marked(&live);
+                self.is_ours(&live).then(|| Applied { is_adopted, ..Applied::new(id, live.uid) })
+            };
+            let listed = self.calls.list(&kind, Some(self.namespace), &self.selector(), applied).await;
+            found.extend(listed.map_err(|error| UninstallError::of_call(&kind, error))?);
         }
         Ok(found)
+    }
+
+    /// Where the release lives, if an object in one of these namespaces carries its marks and names another place than this.
+    pub async fn find_home(&self, contents: &Contents) -> Result<Option<String>, UninstallError> {
+        match self.find_home_in(&[None], contents).await {
+            // Who may not look in all namespaces may in some.
+            Err(error) if error.category() == Category::Forbidden => {
+                let named: Vec<_> = contents.namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+                self.find_home_in(&named, contents).await
+            }
+            found => found,
+        }
+    }
+
+    async fn find_home_in(
+        &self,
+        places: &[Option<&str>],
+        contents: &Contents,
+    ) -> Result<Option<String>, UninstallError> {
+        // The author of a custom resource says which kinds and namespaces there are.
+        const MOST_LISTS: usize = 32;
+        let mut lists = vec![];
+        for group_kind in &contents.group_kinds {
+            let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
+            if let Some(kind) = self.kinds.any_version(group, kind).filter(|kind| kind.namespaced) {
+                lists.extend(places.iter().map(|place| (kind.clone(), *place)));
+            }
+        }
+        for (kind, place) in lists.into_iter().take(MOST_LISTS) {
+            let home = |live: ObjectMeta| {
+                let is_named =
+                    live.namespace.as_ref().is_some_and(|it| *it != self.namespace && contents.namespaces.contains(it));
+                let home = live.annotations.as_ref()?.get(RELEASE_NAMESPACE).filter(|home| *home != self.namespace);
+                home.filter(|_| is_named && self.is_ours(&live)).cloned()
+            };
+            let homes = self.calls.list(&kind, place, &self.selector(), home).await;
+            let homes = homes.map_err(|error| UninstallError::of_call(&kind, error))?;
+            if let Some(home) = homes.into_iter().next() {
+                return Ok(Some(home));
+            }
+        }
+        Ok(None)
+    }
+
+    fn selector(&self) -> String {
+        format!("{}={},{RELEASE_LABEL}={}", applyset::PART_OF, applyset::id(self.owner), self.release)
+    }
+
+    /// Controllers copy labels to what they make: an EndpointSlice carries those of its Service.
+    fn is_ours(&self, live: &ObjectMeta) -> bool {
+        judge(live, self.release, self.namespace, self.owner) == Claim::Ours
     }
 
     /// The objects of a manifest that helm recorded.

@@ -23,7 +23,7 @@ use crate::error::sentence;
 use crate::namespaces::Scope;
 
 pub use running::{State, Trouble, Watched, all};
-pub use tolerant::{Salvage, Tolerant, tolerant_events};
+pub use tolerant::{Salvage, Tolerant, tolerant_events, tolerant_events_as};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
@@ -43,6 +43,8 @@ const PAGE_PATIENCE: Duration = Duration::from_secs(70);
 
 /// How many objects a page of a list has. Anybody may make an object as large as etcd takes, and a page is read as a whole.
 const PAGE: u32 = 50;
+/// The same where the text of each object is held until its turn comes.
+const PAGE_OF_TEXTS: u32 = 20;
 
 /// How the first list comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,11 @@ pub enum Lists {
 
 /// How to watch what selectors match: with bookmarks, so that a watch can be taken up without a list.
 pub fn config(labels: Option<&str>, fields: Option<&str>, lists: Lists) -> watcher::Config {
-    let mut config = watcher::Config::default().page_size(PAGE);
+    config_by(PAGE, labels, fields, lists)
+}
+
+fn config_by(page: u32, labels: Option<&str>, fields: Option<&str>, lists: Lists) -> watcher::Config {
+    let mut config = watcher::Config::default().page_size(page);
     if let Some(labels) = labels {
         config = config.labels(labels);
     }
@@ -101,7 +107,7 @@ where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let (labels, fields) = (labels.map(str::to_owned), fields.map(str::to_owned));
-    begun(api, labels, fields, lists, PAGE_PATIENCE)
+    begun(api, labels, fields, lists, (PAGE, PAGE_PATIENCE))
 }
 
 fn begun<K>(
@@ -109,13 +115,13 @@ fn begun<K>(
     labels: Option<String>,
     fields: Option<String>,
     lists: Lists,
-    page_patience: Duration,
+    (page, page_patience): (u32, Duration),
 ) -> impl Stream<Item = Result<Event<K>, watcher::Error>> + use<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
     let shown = running::enter(api.resource_url());
-    let config = move |lists| config(labels.as_deref(), fields.as_deref(), lists);
+    let config = move |lists| config_by(page, labels.as_deref(), fields.as_deref(), lists);
     let start = Box::new(move |lists| watcher(api.clone(), config(lists)).boxed()) as Start<_>;
     let (listing, row) = (true, Row::default());
     let watch = Watch { events: start(lists), start, lists, listing, row, page_patience, shown };
@@ -325,7 +331,7 @@ mod tests {
             Ok::<_, std::io::Error>(Response::builder().status(code).body(Body::empty()).unwrap())
         });
         let api: Api<ConfigMap> = Api::all(Client::new(service, "default"));
-        let events = begun(api, None, None, Lists::Streamed, Duration::from_millis(50));
+        let events = begun(api, None, None, Lists::Streamed, (PAGE, Duration::from_millis(50)));
         futures::pin_mut!(events);
         loop {
             if let Some(Err(error)) = events.next().await {

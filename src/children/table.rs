@@ -7,6 +7,11 @@ use crate::drift::Mark;
 use crate::health::{Health, Scale, State};
 use crate::listeners::Parent;
 
+/// How many objects that were cut short are remembered: of those that releases are known to hold, and of those that only say so.
+/// Whoever may create Jobs in a namespace may create and delete any number of them.
+const CUT_SHORT: usize = 10_000;
+const CUT_SHORT_OF_CLAIMED: usize = 1_000;
+
 /// What a watch knows about an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seen {
@@ -212,7 +217,15 @@ impl Table {
         }
         let Some(before) = self.seen.remove(place) else { return News::default() };
         if let (true, Some(parent)) = (matches!(before.life, Life::Running | Life::CutShort), &before.parent) {
-            self.cut_short.insert(place.clone(), parent.clone());
+            let most = match before.is_recorded {
+                true => CUT_SHORT,
+                // What is in another namespace anybody may claim to be a release's.
+                false if parent.is_afar(place) => 0,
+                false => CUT_SHORT_OF_CLAIMED,
+            };
+            if self.cut_short.len() < most {
+                self.cut_short.insert(place.clone(), parent.clone());
+            }
         }
         let mut news = News::default();
         news.add(place, &before);

@@ -7,19 +7,20 @@
 //! What the list names and the object no longer has is left out. Lists are in the order of the live object.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::leave::{is_item, managers};
+use super::items::{Steps, keys_of};
+use super::leave::{Managed, Owned};
 
 /// The object as the manager of `fields` would apply it again.
 pub fn extract(live: &Value, fields: &Value) -> Value {
-    let managers = managers(live);
-    let lists: Vec<&Value> = managers.iter().filter_map(|entry| Some(&entry.fields_v1.as_ref()?.0)).collect();
+    let managed = Managed::of(live);
     let live = &*with_string_data(live, fields);
-    let mut object = match taken(live, fields, &lists) {
+    let mut object = match taken(live, fields, managed.owned()) {
         Some(Value::Object(object)) if !is_leaf(fields) => object,
         _ => Map::new(),
     };
@@ -56,8 +57,8 @@ fn copy(from: &Value, to: &mut Map<String, Value>, fields: &[&str]) {
     }
 }
 
-/// The part of a live value that `fields` names. `all` are the lists of all managers at this place.
-fn taken(live: &Value, fields: &Value, all: &[&Value]) -> Option<Value> {
+/// The part of a live value that `fields` names. `all` is what all managers own at this place.
+fn taken(live: &Value, fields: &Value, all: Owned<'_>) -> Option<Value> {
     if is_leaf(fields) {
         return Some(leaf(live, all));
     }
@@ -70,48 +71,44 @@ fn taken(live: &Value, fields: &Value, all: &[&Value]) -> Option<Value> {
     (!is_empty(&found) || fields.get(".").is_some()).then_some(found)
 }
 
-fn leaf(live: &Value, all: &[&Value]) -> Value {
+fn leaf(live: &Value, all: Owned<'_>) -> Value {
     match live {
-        _ if all.iter().all(|fields| is_leaf(fields)) => live.clone(),
+        _ if all.lists().all(is_leaf) => live.clone(),
         Value::Object(_) => Value::Object(Map::new()),
         Value::Array(_) => Value::Array(vec![]),
         plain => plain.clone(),
     }
 }
 
-fn taken_fields(live: &Map<String, Value>, fields: &Value, all: &[&Value]) -> Map<String, Value> {
+fn taken_fields(live: &Map<String, Value>, fields: &Value, all: Owned<'_>) -> Map<String, Value> {
     let named = live.iter().filter_map(|(name, value)| {
         let step = format!("f:{name}");
-        Some((name.clone(), taken(value, fields.get(&step)?, &below(all, &step))?))
+        Some((name.clone(), taken(value, fields.get(&step)?, all.below(&step))?))
     });
     named.collect()
 }
 
-fn taken_items(live: &[Value], fields: &Value, all: &[&Value]) -> Vec<Value> {
-    let steps = || fields.as_object().into_iter().flatten();
+fn taken_items(live: &[Value], fields: &Value, all: Owned<'_>) -> Vec<Value> {
+    let Some(fields) = fields.as_object() else { return vec![] };
+    let by_keys = Steps::of(fields.keys().map(String::as_str));
+    let as_value = |step: &str| serde_json::from_str::<Value>(step.strip_prefix("v:")?).ok();
+    let by_value: HashMap<String, &String> =
+        fields.keys().filter_map(|step| Some((as_value(step)?.to_string(), step))).collect();
     let items = live.iter().enumerate().filter_map(|(index, item)| {
-        let (step, fields) = steps().find(|(step, _)| names(step, index, item))?;
-        let item = taken(item, fields, &below(all, step));
-        with_keys(item, step)
+        let value = || by_value.get(&item.to_string()).map(|step| step.as_str());
+        let value = if by_value.is_empty() { None } else { value() };
+        let number = format!("i:{index}");
+        let step = fields.get_key_value(&number).map(|(step, _)| step.as_str());
+        let step = step.or_else(|| by_keys.find(item)).or(value)?;
+        with_keys(taken(item, fields.get(step)?, all.below(step)), step)
     });
     items.collect()
-}
-
-/// Whether a step of a list of fields is this item.
-fn names(step: &str, index: usize, item: &Value) -> bool {
-    match step.split_at_checked(2) {
-        Some(("k:", _)) => is_item(item, step),
-        Some(("v:", value)) => serde_json::from_str::<Value>(value).is_ok_and(|value| value == *item),
-        Some(("i:", number)) => number.parse() == Ok(index),
-        _ => false,
-    }
 }
 
 /// An item is nothing without its keys, whoever has them. One that is missing beside another was left to its default by the
 /// apply, and to name it would claim it: `protocol: TCP`.
 fn with_keys(item: Option<Value>, step: &str) -> Option<Value> {
-    let keys = step.strip_prefix("k:").and_then(|keys| serde_json::from_str(keys).ok());
-    let Some(Value::Object(keys)) = keys else { return item };
+    let Some(keys) = keys_of(step) else { return item };
     match item.unwrap_or_else(|| Value::Object(Map::new())) {
         Value::Object(mut item) => {
             if !keys.keys().any(|key| item.contains_key(key)) {
@@ -121,10 +118,6 @@ fn with_keys(item: Option<Value>, step: &str) -> Option<Value> {
         }
         other => Some(other),
     }
-}
-
-fn below<'a>(all: &[&'a Value], step: &str) -> Vec<&'a Value> {
-    all.iter().filter_map(|fields| fields.get(step)).collect()
 }
 
 fn is_leaf(fields: &Value) -> bool {
@@ -307,6 +300,22 @@ mod tests {
         });
         let expected = json!({"env": [{"name": "A", "value": "1"}], "ports": [{"port": 80, "protocol": "TCP"}]});
         assert_eq!(of_spec(live, fields), expected);
+    }
+
+    #[test]
+    fn the_work_grows_with_the_items_and_not_with_their_product() {
+        crate::steps::assert_linear("extract", |number| {
+            let items: Vec<Value> = (0..number).map(|it| json!({"name": it, "value": it})).collect();
+            let named = |it| (format!("k:{{\"name\":{it}}}"), json!({"f:value": {}}));
+            let of_set = |it| (format!("v:{it}"), json!({}));
+            let fields: Map<String, Value> = (0..number).map(named).chain((0..number).map(of_set)).collect();
+            let live = json!({
+                "metadata": {"managedFields": [{"manager": "m", "fieldsV1": {"f:list": fields}}]},
+                "list": items,
+            });
+            let fields = json!({"f:list": fields});
+            crate::steps::of(|| assert_eq!(extract(&live, &fields)["list"].as_array().unwrap().len(), number))
+        });
     }
 
     #[test]

@@ -9,7 +9,7 @@ use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
 use super::Hash;
-use super::rules::{Rule, Rules, Token};
+use super::rules::{self, Rules, Token, Tree};
 use crate::calls::FIELD_MANAGER;
 
 /// Our entry among an object's managers.
@@ -42,21 +42,19 @@ pub(super) fn shortened(context: Context) -> Hash {
     Hash(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
 }
 
-/// The fields without those that others may decide.
+/// The fields without those that others may decide, and without the replicas.
 fn kept(fields: &Value, rules: &Rules) -> Value {
-    let has = |field: &str| fields.get(format!("f:{field}")).is_some();
-    let mut kept = fields.clone();
-    for rule in rules.iter().filter(|rule| rule.holds(has)) {
-        remove(&mut kept, rule.tokens());
-    }
     let replicas = [Token::Named("spec".into()), Token::Named("replicas".into())];
-    remove(&mut kept, &replicas);
-    kept
+    let mut tree = rules.tree(|field| fields.get(format!("f:{field}")).is_some());
+    tree.add(&replicas);
+    without(fields, &[&tree])
 }
 
 fn update(context: &mut Context, fields: &Value) {
     // Maps are sorted, so the same fields give the same bytes.
     for (key, value) in fields.as_object().into_iter().flatten() {
+        #[cfg(test)]
+        crate::steps::count();
         context.update(key.as_bytes());
         context.update(&[1]);
         update(context, value);
@@ -64,44 +62,27 @@ fn update(context: &mut Context, fields: &Value) {
     }
 }
 
-/// Takes a path out, and what becomes empty by that: an empty place would count as a field of its own.
-fn remove(fields: &mut Value, path: &[Token]) {
-    let (Some(map), Some((token, rest))) = (fields.as_object_mut(), path.split_first()) else { return };
-    if rest.is_empty() {
-        map.retain(|key, _| !matches(key, token));
-        return;
-    }
-    map.retain(|key, value| {
-        if !matches(key, token) {
-            return true;
+/// Leaves out what rules name, and what becomes empty by that: an empty place would count as a field of its own.
+fn without(fields: &Value, nodes: &[&Tree<'_>]) -> Value {
+    let Some(map) = fields.as_object().filter(|_| !nodes.is_empty()) else { return fields.clone() };
+    let kept = map.iter().filter_map(|(step, value)| {
+        #[cfg(test)]
+        crate::steps::count();
+        let nodes = rules::below(nodes, step);
+        if nodes.iter().any(|node| node.ends) {
+            return None;
         }
-        let was_empty = is_empty(value);
-        remove(value, rest);
-        was_empty || !is_empty(value)
+        let rest = without(value, &nodes);
+        (is_empty(value) || !is_empty(&rest)).then(|| (step.clone(), rest))
     });
+    Value::Object(kept.collect())
 }
 
 fn is_empty(value: &Value) -> bool {
     value.as_object().is_none_or(Map::is_empty)
 }
 
-/// Whether a step of a list of fields is what a token names.
-pub(super) fn matches(step: &str, token: &Token) -> bool {
-    match (step.split_at_checked(2), token) {
-        (Some(("f:", name)), Token::Named(wanted)) => name == wanted,
-        (Some(("k:" | "v:" | "i:", _)), Token::Any) => true,
-        (Some(("k:", keys)), Token::Named(wanted)) => {
-            let keys: Value = serde_json::from_str(keys).unwrap_or(Value::Null);
-            keys.as_object().into_iter().flatten().any(|(_, value)| text(value) == *wanted)
-        }
-        (Some(("v:", item)), Token::Named(wanted)) => {
-            serde_json::from_str::<Value>(item).is_ok_and(|item| text(&item) == *wanted)
-        }
-        _ => false,
-    }
-}
-
-fn text(value: &Value) -> String {
+pub(super) fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
@@ -114,19 +95,18 @@ pub struct Lost {
     pub manager: Option<String>,
 }
 
-/// What an apply would take back: fields of `wanted`, as a dry run answered, that are not ours in `live`.
+/// How many lost fields are looked for. For each, every manager is asked whether it has the field.
+const MOST_LOST: usize = 64;
+
+/// What an apply would take back: the first fields of `wanted`, as a dry run answered, that are not ours in `live`.
 pub fn lost(wanted: &ObjectMeta, live: &ObjectMeta, rules: &Rules) -> Vec<Lost> {
     let of = |metadata: &ObjectMeta| {
         let fields = ours(metadata).and_then(|entry| entry.fields_v1.as_ref());
         fields.map_or(Value::Null, |fields| fields.0.clone())
     };
     let (wanted, mine) = (of(wanted), of(live));
-    let has = |field: &str| wanted.get(format!("f:{field}")).is_some();
-    let mut wanted = wanted.clone();
-    let rules: Vec<&Rule> = rules.iter().filter(|rule| rule.holds(has)).collect();
-    for rule in rules {
-        remove(&mut wanted, rule.tokens());
-    }
+    let tree = rules.tree(|field| wanted.get(format!("f:{field}")).is_some());
+    let wanted = without(&wanted, &[&tree]);
     let mut paths = vec![];
     collect(&wanted, Some(&mine), &mut vec![], &mut paths);
     let others = live.managed_fields.iter().flatten().filter(|entry| !is_ours(entry));
@@ -144,6 +124,9 @@ pub fn lost(wanted: &ObjectMeta, live: &ObjectMeta, rules: &Rules) -> Vec<Lost> 
 /// The paths to the leaves that are missing in the other list.
 fn collect(wanted: &Value, have: Option<&Value>, path: &mut Vec<String>, missing: &mut Vec<Vec<String>>) {
     for (step, below) in wanted.as_object().into_iter().flatten().filter(|(step, _)| *step != ".") {
+        if missing.len() == MOST_LOST {
+            return;
+        }
         path.push(step.clone());
         let have = have.and_then(|have| have.get(step));
         let is_leaf = below.as_object().is_none_or(|below| below.keys().all(|step| step == "."));
@@ -185,6 +168,8 @@ fn keys_shown(keys: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::drift::Rule;
+    use crate::steps;
     use serde_json::json;
 
     fn rules(paths: &[&str]) -> Rules {
@@ -209,6 +194,34 @@ mod tests {
 
     fn entry(manager: &str, operation: &str, fields: Value) -> Value {
         json!({"manager": manager, "operation": operation, "fieldsType": "FieldsV1", "fieldsV1": fields})
+    }
+
+    #[test]
+    fn the_work_grows_with_the_fields_and_not_with_the_rules() {
+        steps::assert_linear("hash", |number| {
+            let items: Map<String, Value> =
+                (0..number).map(|it| (format!("k:{{\"name\":\"c{it}\"}}"), json!({"f:image": {}}))).collect();
+            let fields = json!({"f:spec": {"f:list": items}});
+            let named = (0..number).map(|it| Rule::parse(&format!("/spec/list/c{it}/other")).unwrap());
+            let any = (0..number).map(|it| Rule::parse(&format!("/spec/list/*/other{it}")).unwrap());
+            let rules = Rules::default().with(named).with(any);
+            steps::of(|| hash(&fields, &rules))
+        });
+    }
+
+    #[test]
+    fn only_so_many_lost_fields_are_looked_for() {
+        let fields: Map<String, Value> = (0..10_000).map(|it| (format!("f:{it}"), json!({}))).collect();
+        let wanted = metadata(json!([entry("helm", "Apply", json!({"f:data": fields}))]));
+        let live = metadata(json!([entry("helm", "Apply", json!({"f:a": {}}))]));
+        assert_eq!(lost(&wanted, &live, &Rules::default()).len(), MOST_LOST);
+    }
+
+    #[test]
+    fn rules_below_each_other_and_through_any_item_hold_together() {
+        let fields = json!({"f:spec": {"f:a": {"f:b": {}, "f:c": {}}, "f:l": {"k:{\"n\":\"x\"}": {"f:p": {}, "f:q": {}}, "v:\"s\"": {}}}});
+        let rules = rules(&["/spec/a/b", "/spec/a/c", "/spec/l/*/p", "/spec/l/x/q", "/spec/l/s"]);
+        assert_eq!(kept(&fields, &rules), json!({}));
     }
 
     #[test]

@@ -6,83 +6,140 @@
 //! Replicas that an autoscaler governs are never set: theirs are left out, and ours stay at the live number until the
 //! autoscaler takes them. To leave out a number that only we hold would let it fall to 1.
 
+use std::collections::{BTreeSet, HashMap};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde_json::{Value, json};
 
-use super::fields::{is_ours, matches};
-use super::rules::{Rules, Token};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
+use super::fields::is_ours;
+use super::items::Steps;
+use super::rules::{self, Rules, Tree};
 
 /// Whether [`leave`] could change this object, so that the live one has to be looked at.
 pub fn concerns(object: &Value, rules: &Rules, is_scaled: bool) -> bool {
-    is_scaled
-        || rules.iter().any(|rule| rule.holds(|field| object.get(field).is_some()) && reaches(object, rule.tokens()))
+    is_scaled || reaches(object, &rules.tree(|field| object.get(field).is_some()))
 }
 
 /// Whether a path leads to something.
-fn reaches(value: &Value, path: &[Token]) -> bool {
-    let Some((token, rest)) = path.split_first() else { return true };
-    match (value, token) {
-        (Value::Object(map), Token::Named(name)) => map.get(name).is_some_and(|below| reaches(below, rest)),
-        (Value::Array(items), _) => items.iter().any(|item| reaches(item, rest)),
+fn reaches(value: &Value, node: &Tree<'_>) -> bool {
+    let is_below = || match value {
+        Value::Object(map) => {
+            node.named.iter().any(|(name, node)| map.get(*name).is_some_and(|below| reaches(below, node)))
+        }
+        Value::Array(items) => node.all_below().any(|node| items.iter().any(|item| reaches(item, node))),
         _ => false,
-    }
+    };
+    node.ends || is_below()
 }
 
 /// Changes what is about to be applied, in view of what is there.
 pub fn leave(object: &mut Value, live: &Value, rules: &Rules, is_scaled: bool) {
-    let managers = managers(live);
-    let fields: Vec<Owned> = managers
-        .iter()
-        .filter_map(|entry| Some(Owned { is_ours: is_ours(entry), fields: &entry.fields_v1.as_ref()?.0 }))
-        .collect();
-    let holding: Vec<_> = rules.iter().filter(|rule| rule.holds(|field| object.get(field).is_some())).collect();
-    for rule in holding {
-        settle(object, Some(live), &fields, rule.tokens());
+    let managed = Managed::of(live);
+    {
+        let root = object.as_object().map(|object| object.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
+        settle(object, Some(live), managed.owned(), &[&rules.tree(|field| root.contains(field))]);
     }
     if is_scaled {
-        leave_replicas(object, live, &fields);
+        leave_replicas(object, live, managed.owned());
     }
 }
 
-pub(super) fn managers(live: &Value) -> Vec<ManagedFieldsEntry> {
-    let entries = live.pointer("/metadata/managedFields").cloned().unwrap_or(Value::Null);
-    serde_json::from_value(entries).unwrap_or_default()
+/// The fields of all managers, in one list of ours and one of others: who of them it is does not matter here, and an object may have
+/// any number of managers.
+#[derive(Default)]
+pub(super) struct Managed {
+    ours: Option<Value>,
+    others: Option<Value>,
 }
 
-/// A manager's fields at some place.
+impl Managed {
+    pub fn of(live: &Value) -> Self {
+        let entries = live.pointer("/metadata/managedFields").cloned().unwrap_or(Value::Null);
+        let entries: Vec<ManagedFieldsEntry> = serde_json::from_value(entries).unwrap_or_default();
+        let mut managed = Managed::default();
+        for entry in entries {
+            let is_ours = is_ours(&entry);
+            let Some(fields) = entry.fields_v1 else { continue };
+            merge(if is_ours { &mut managed.ours } else { &mut managed.others }, fields.0);
+        }
+        managed
+    }
+
+    pub fn owned(&self) -> Owned<'_> {
+        Owned { ours: self.ours.as_ref(), others: self.others.as_ref() }
+    }
+}
+
+fn merge(into: &mut Option<Value>, more: Value) {
+    match (into, more) {
+        (Some(Value::Object(into)), Value::Object(more)) => {
+            for (step, more) in more {
+                #[cfg(test)]
+                crate::steps::count();
+                let mut known = into.remove(&step);
+                merge(&mut known, more);
+                into.extend(known.map(|merged| (step, merged)));
+            }
+        }
+        (Some(_), _) => {}
+        (into, more) => *into = Some(more),
+    }
+}
+
+/// What we and others own at some place.
 #[derive(Clone, Copy)]
-struct Owned<'a> {
-    is_ours: bool,
-    fields: &'a Value,
+pub(super) struct Owned<'a> {
+    ours: Option<&'a Value>,
+    others: Option<&'a Value>,
 }
 
-fn below<'a>(owned: &[Owned<'a>], step: &str) -> Vec<Owned<'a>> {
-    let below = owned.iter().filter_map(|owned| Some(Owned { fields: owned.fields.get(step)?, ..*owned }));
-    below.collect()
+impl<'a> Owned<'a> {
+    pub fn below(self, step: &str) -> Self {
+        #[cfg(test)]
+        crate::steps::count();
+        let below = |fields: &'a Value| fields.get(step);
+        Owned { ours: self.ours.and_then(below), others: self.others.and_then(below) }
+    }
+
+    /// The lists of those who own something here.
+    pub fn lists(self) -> impl Iterator<Item = &'a Value> {
+        self.ours.into_iter().chain(self.others)
+    }
+
+    fn steps(self) -> Steps<'a> {
+        Steps::of(self.lists().filter_map(Value::as_object).flat_map(|fields| fields.keys().map(String::as_str)))
+    }
 }
 
-fn settle(object: &mut Value, live: Option<&Value>, owned: &[Owned<'_>], path: &[Token]) {
-    let Some((token, rest)) = path.split_first() else { return };
-    match (object, token) {
-        (Value::Object(map), Token::Named(name)) => {
-            let owned = below(owned, &format!("f:{name}"));
-            let live = live.and_then(|live| live.get(name));
-            match (rest.is_empty(), map.get_mut(name)) {
-                (_, None) => {}
-                (false, Some(value)) => settle(value, live, &owned, rest),
-                (true, Some(value)) => {
-                    if !keeps(value, live, &owned) {
-                        map.remove(name);
-                    }
+fn settle(object: &mut Value, live: Option<&Value>, owned: Owned<'_>, nodes: &[&Tree<'_>]) {
+    if nodes.iter().all(|node| node.all_below().next().is_none()) {
+        return;
+    }
+    match object {
+        Value::Object(map) => {
+            let names: BTreeSet<&str> = nodes.iter().flat_map(|node| node.named.keys().copied()).collect();
+            for name in names {
+                let nodes: Vec<_> = nodes.iter().filter_map(|node| node.named.get(name)).collect();
+                let Some(value) = map.get_mut(name) else { continue };
+                let (live, owned) = (live.and_then(|live| live.get(name)), owned.below(&format!("f:{name}")));
+                if !nodes.iter().any(|node| node.ends) {
+                    settle(value, live, owned, &nodes);
+                } else if !keeps(value, live, owned) {
+                    map.remove(name);
                 }
             }
         }
-        (Value::Array(items), token) => {
+        Value::Array(items) => {
+            let steps = owned.steps();
+            let mut found = HashMap::new();
+            for item in live.and_then(Value::as_array).into_iter().flatten() {
+                if let Some(step) = steps.find(item) {
+                    found.entry(step).or_insert(item);
+                }
+            }
             for item in items {
-                let Some(step) = step_of(item, owned).filter(|step| matches(step, token)) else { continue };
-                let live =
-                    live.and_then(Value::as_array).and_then(|items| items.iter().find(|live| is_item(live, &step)));
-                settle(item, live, &below(owned, &step), rest);
+                let Some(step) = steps.find(item) else { continue };
+                settle(item, found.get(step).copied(), owned.below(step), &rules::below(nodes, step));
             }
         }
         _ => {}
@@ -90,18 +147,18 @@ fn settle(object: &mut Value, live: Option<&Value>, owned: &[Owned<'_>], path: &
 }
 
 /// Settles an ignored value, leaf by leaf. False: all of it is others'.
-fn keeps(rendered: &mut Value, live: Option<&Value>, owned: &[Owned<'_>]) -> bool {
+fn keeps(rendered: &mut Value, live: Option<&Value>, owned: Owned<'_>) -> bool {
     if let (Value::Object(map), Some(live @ Value::Object(_))) = (&mut *rendered, live) {
         let was_empty = map.is_empty();
-        map.retain(|name, value| keeps(value, live.get(name), &below(owned, &format!("f:{name}"))));
+        map.retain(|name, value| keeps(value, live.get(name), owned.below(&format!("f:{name}"))));
         return was_empty || !map.is_empty();
     }
     match live {
         // Nobody has it: the chart may have brought it just now.
         None => true,
         Some(live) if live == rendered => true,
-        Some(_) if owned.iter().any(|owned| owned.is_ours) => true,
-        Some(_) if !owned.is_empty() => false,
+        Some(_) if owned.ours.is_some() => true,
+        Some(_) if owned.others.is_some() => false,
         Some(live) => {
             *rendered = live.clone();
             true
@@ -109,25 +166,9 @@ fn keeps(rendered: &mut Value, live: Option<&Value>, owned: &[Owned<'_>]) -> boo
     }
 }
 
-/// The step by which the managers name a list item. None in a list that is one field as a whole.
-fn step_of(item: &Value, owned: &[Owned<'_>]) -> Option<String> {
-    let steps = owned.iter().filter_map(|owned| owned.fields.as_object()).flat_map(|fields| fields.keys());
-    steps.filter(|step| step.starts_with("k:")).find(|step| is_item(item, step)).cloned()
-}
-
-/// Whether an item has the keys of a step.
-pub(super) fn is_item(item: &Value, step: &str) -> bool {
-    let keys = step.strip_prefix("k:").and_then(|keys| serde_json::from_str::<Value>(keys).ok());
-    let Some(Value::Object(keys)) = keys else { return false };
-    // A key that is not written has its default, which only the API server knows: `protocol: TCP`.
-    keys.iter().all(|(key, value)| item.get(key).is_none_or(|known| known == value))
-        && keys.keys().any(|key| item.get(key).is_some())
-}
-
-fn leave_replicas(object: &mut Value, live: &Value, owned: &[Owned<'_>]) {
-    let owned = below(&below(owned, "f:spec"), "f:replicas");
-    let is_others = owned.iter().any(|owned| !owned.is_ours);
-    let is_ours = owned.iter().any(|owned| owned.is_ours);
+fn leave_replicas(object: &mut Value, live: &Value, owned: Owned<'_>) {
+    let owned = owned.below("f:spec").below("f:replicas");
+    let (is_others, is_ours) = (owned.others.is_some(), owned.ours.is_some());
     let Some(spec) = object.get_mut("spec").and_then(Value::as_object_mut) else { return };
     match live.pointer("/spec/replicas") {
         _ if is_others => drop(spec.remove("replicas")),
@@ -192,6 +233,24 @@ mod tests {
         let spec = json!({"ports": [{"port": 90, "protocol": "TCP", "targetPort": 1}, {"port": 80, "protocol": "TCP", "targetPort": 7}]});
         let result = left(rendered, &live(spec, fields, &[OTHER]), &["/spec/ports/*/targetPort"], false);
         assert_eq!(result, json!({"spec": {"ports": [{"port": 80}, {"port": 90, "targetPort": 1}]}}));
+    }
+
+    #[test]
+    fn the_work_grows_with_items_and_managers_and_not_with_their_product() {
+        let item = |it: usize| json!({"port": it, "targetPort": 1});
+        let paths = ["/spec/ports/*/targetPort", "/spec/ports/7/targetPort", "/spec/data"];
+        crate::steps::assert_linear("leave", |number| {
+            let ports: serde_json::Map<String, Value> = (0..number)
+                .map(|it| (format!("k:{{\"port\":{it},\"protocol\":\"TCP\"}}"), json!({"f:targetPort": {}})))
+                .collect();
+            let items = Value::Array((0..number).map(item).collect());
+            let mut live = live(json!({"ports": items}), json!({"f:ports": ports}), &[OTHER]);
+            let more = json!({"manager": "m", "operation": "Update", "fieldsV1": {"f:spec": {}}});
+            let managers = live["metadata"]["managedFields"].as_array_mut().unwrap();
+            managers.extend(std::iter::repeat_n(more, number / 2));
+            let mut object = json!({"spec": {"ports": items}});
+            crate::steps::of(|| leave(&mut object, &live, &rules(&paths), false))
+        });
     }
 
     #[test]

@@ -229,24 +229,24 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Takes the finalizer off all of these that are hooks of this custom resource.
-    pub async fn let_go_of_all(&self, kind: &Kind, jobs: &[ObjectMeta]) -> Result<(), HookError> {
-        for job in jobs {
-            let annotation = |key: &str| job.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-            let is_ours = annotation(PRIMARY_RESOURCE) == Some(place_of(self.owner).as_str())
-                && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str());
-            if is_ours {
-                let id = ObjectId {
-                    group: kind.resource.group.clone(),
-                    version: kind.resource.version.clone(),
-                    kind: kind.resource.kind.clone(),
-                    namespace: job.namespace.clone(),
-                    name: job.name.clone().unwrap_or_default(),
-                };
-                self.let_go_of(kind, &id, job).await?;
-            }
-        }
-        Ok(())
+    /// Whether this is an object of a hook of this custom resource that waits for its end to be recorded.
+    pub fn is_holding(&self, job: &ObjectMeta) -> bool {
+        let annotation = |key: &str| job.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        job.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
+            && annotation(PRIMARY_RESOURCE) == Some(place_of(self.owner).as_str())
+            && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str())
+    }
+
+    /// Takes the finalizer off such an object.
+    pub async fn let_go_of_job(&self, kind: &Kind, job: &ObjectMeta) -> Result<(), HookError> {
+        let id = ObjectId {
+            group: kind.resource.group.clone(),
+            version: kind.resource.version.clone(),
+            kind: kind.resource.kind.clone(),
+            namespace: job.namespace.clone(),
+            name: job.name.clone().unwrap_or_default(),
+        };
+        self.let_go_of(kind, &id, job).await
     }
 
     /// Deletes the objects of a run.

@@ -9,6 +9,7 @@ use super::{ReconcileError, Subject};
 use crate::apply::handover;
 use crate::children::Sight;
 use crate::drift;
+use crate::drift::rules::{self, IGNORE_FIELDS};
 use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned};
 use crate::release::Applied;
@@ -22,6 +23,12 @@ impl Subject<'_> {
         for planned in plan.apply.iter_mut().filter(|planned| !planned.is_settled) {
             let id = planned.object.id();
             let key = id.key();
+            let annotation =
+                planned.object.value().pointer("/metadata/annotations").and_then(|all| all[IGNORE_FIELDS].as_str());
+            if let Some(complaint) = annotation.and_then(rules::complaint) {
+                let message = format!("The annotation {IGNORE_FIELDS} of {id}: {complaint}");
+                self.warn("InvalidAnnotation", &message).await;
+            }
             let is_there = before.contains(&key);
             match planned.wants_replicas || planned.is_scaled {
                 true if is_there => self.scalers_ready(key.namespace.as_deref()).await?,

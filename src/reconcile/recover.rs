@@ -5,10 +5,10 @@
 
 use std::collections::HashSet;
 
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, ListParams, PartialObjectMeta};
+use kube::api::DynamicObject;
+use kube::core::{GroupVersionKind, ObjectMeta};
 use serde_json::Value;
 
 use super::subject::Wish;
@@ -18,12 +18,9 @@ use crate::discovery::Kinds;
 use crate::error::Category;
 use crate::identity::moved;
 use crate::object::ObjectId;
-use crate::plan::{RELEASE_NAMESPACE, is_kept};
+use crate::plan::is_kept;
 use crate::release::{Applied, History, Own, Proof, Release, Status, Stored, Text};
 use crate::uninstall::Leaving;
-
-/// A custom resource can name any number of namespaces.
-const NAMESPACES_SEARCHED: usize = 16;
 
 /// What became of a release whose record went.
 pub(super) enum Recovered {
@@ -69,24 +66,18 @@ impl Subject<'_> {
     }
 
     /// The status of earlier versions does not say where the release of a cluster-scoped resource lives; its objects do. They only lead to a
-    /// refusal.
+    /// refusal. What the ledger notes says where the release lives.
     async fn check_not_moved(&self, kinds: &Kinds) -> Result<(), ReconcileError> {
-        if self.owner.namespace.is_some() {
+        if self.owner.namespace.is_some() || self.noted().await?.is_some() {
             return Ok(());
         }
-        let (contents, leaving) = (self.contents(), self.leaving(kinds, false));
-        for namespace in contents.namespaces.iter().filter(|it| **it != self.namespace).take(NAMESPACES_SEARCHED) {
-            for applied in leaving.find_in(namespace, &contents).await? {
-                let Some(kind) = kinds.any_version(&applied.id.group, &applied.id.kind) else { continue };
-                let live = self.calls.metadata(&kind, &applied.id).await.map_err(ReconcileError::Look)?;
-                let home = live.and_then(|live| live.annotations?.get(RELEASE_NAMESPACE).cloned());
-                if let Some(home) = home.filter(|home| *home != self.namespace) {
-                    let message = moved(&self.release, &home, &self.namespace);
-                    return Err(ReconcileError::Refused { category: Category::InvalidNamespace, message });
-                }
+        match self.leaving(kinds, false).find_home(&self.contents()).await? {
+            Some(home) => {
+                let message = moved(&self.release, &home, &self.namespace);
+                Err(ReconcileError::Refused { category: Category::InvalidNamespace, message })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Those that are still there, with all that they hold.
@@ -154,24 +145,26 @@ impl Subject<'_> {
 
     /// Claims in the release's namespace that StatefulSets of the release made, or that carry the release's marks.
     async fn claims_left(&self) -> Vec<String> {
-        let api: Api<PartialObjectMeta<PersistentVolumeClaim>> = Api::namespaced(self.calls.hands(), &self.namespace);
-        // It is only told; an install need not fail for it.
-        let Ok(list) = self.calls.within(api.list(&ListParams::default())).await else { return vec![] };
+        // No label finds claims that StatefulSets made. It is only told: an install need not fail for it, nor read all claims of a namespace.
+        const MOST: u32 = 500;
+        let kinds = self.context.kinds.kinds();
+        let claim = GroupVersionKind::gvk("", "v1", "PersistentVolumeClaim");
+        let Some(kind) = kinds.get(&claim) else { return vec![] };
+        let Ok(claims) = self.calls.some(kind, Some(&self.namespace), MOST).await else { return vec![] };
         let sets: Vec<String> =
             self.told_objects().filter(|id| id.kind == "StatefulSet").map(|id| format!("-{}-", id.name)).collect();
         let is_of_set = |name: &str| {
             let ordinal = |set: &String| name.rsplit_once(set.as_str()).map(|(_, ordinal)| ordinal);
             sets.iter().filter_map(ordinal).any(|it| !it.is_empty() && it.bytes().all(|byte| byte.is_ascii_digit()))
         };
-        let is_marked = |claim: &PartialObjectMeta<PersistentVolumeClaim>| {
-            claim.annotations().get(crate::plan::RELEASE_NAME) == Some(&self.release)
+        let is_marked = |claim: &ObjectMeta| {
+            claim.annotations.as_ref().and_then(|all| all.get(crate::plan::RELEASE_NAME)) == Some(&self.release)
         };
-        let mut left: Vec<String> = list
-            .items
-            .iter()
-            .filter(|claim| is_marked(claim) || is_of_set(&claim.name_any()))
-            .map(ResourceExt::name_any)
-            .collect();
+        let named = claims.into_iter().filter_map(|claim| {
+            let is_marked = is_marked(&claim);
+            claim.name.filter(|name| is_marked || is_of_set(name))
+        });
+        let mut left: Vec<String> = named.collect();
         left.sort();
         left
     }

@@ -7,22 +7,24 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
+use kube::Resource;
 use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::budget::{OWN_OF_ALL_REVISIONS, REVISIONS};
-use super::codec::{self, RecordError};
+use super::codec::{self, RecordError, Unreadable};
 use super::lease::{Lease, NoRoom};
 use super::{History, Records, Release, Signer, proof, seal};
 use crate::aside;
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
+use crate::watching::Tolerant;
 
 /// How many records the first page of a list has, and how many one may have. A record may be more than a mebibyte, so pages
 /// grow only where their records are small.
 const FIRST_PAGE: u32 = 10;
-const LARGEST_PAGE: u32 = 160;
+const LARGEST_PAGE: u32 = 40;
 const SMALL_PAGE_BYTES: usize = 512 * 1024;
 /// Answers with records are large, so few are read at once.
 static FETCHES: Semaphore = Semaphore::const_new(3);
@@ -114,7 +116,7 @@ impl Store {
     /// The same, as far as the records alone tell.
     pub async fn history(&self, namespace: &str, release: &str) -> Result<History, StoreError> {
         let mut params = ListParams::default().labels(&format!("owner=helm,name={release}")).limit(FIRST_PAGE);
-        let api = self.api(namespace);
+        let api = self.texts(namespace);
         let place = || format!("{namespace}/{release}");
         let mut held = Held::default();
         loop {
@@ -127,14 +129,14 @@ impl Store {
                 what: format!("the records of release {}", place()),
                 error: Box::new(error),
             })?;
-            if page.items.iter().map(size).sum::<usize>() < SMALL_PAGE_BYTES {
+            if page.items.iter().map(Tolerant::len).sum::<usize>() < SMALL_PAGE_BYTES {
                 params.limit = params.limit.map(|limit| (limit * 2).min(LARGEST_PAGE));
             }
             for secret in page.items {
                 if held.releases.len() == REVISIONS {
                     return Err(StoreError::TooManyRevisions { release: place() });
                 }
-                held.add(self.read(secret).await?);
+                held.add(self.read(of_text(secret)?).await?);
                 if held.own_len > OWN_OF_ALL_REVISIONS {
                     return Err(StoreError::TooMuchInAll { release: place() });
                 }
@@ -160,7 +162,7 @@ impl Store {
     /// # Errors
     /// Also where it is not there: whoever asks has seen it.
     pub async fn get(&self, namespace: &str, release: &str, revision: u32) -> Result<Release, StoreError> {
-        let (api, name) = (self.api(namespace), codec::secret_name(release, revision));
+        let (api, name) = (self.texts(namespace), codec::secret_name(release, revision));
         let secret = self.calls.within(api.get(&name)).await.map_err(|error| match code(&error) {
             Some(404) => StoreError::Changed { secret: format!("{namespace}/{name}") },
             _ => StoreError::Api {
@@ -169,7 +171,7 @@ impl Store {
                 error: Box::new(error),
             },
         })?;
-        let found = self.read(secret).await?;
+        let found = self.read(of_text(secret)?).await?;
         let weight = found.weight();
         let covered = self.lease.cover(weight.held + weight.working).await;
         covered.map_err(|NoRoom| StoreError::NoRoom { release: format!("{namespace}/{release}") })?;
@@ -221,17 +223,18 @@ impl Store {
 
     async fn write(&self, release: &Release, patch: &Patch<Value>) -> Result<Secret, StoreError> {
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
-        let (api, name) = (self.api(&release.namespace), release.secret_name());
+        let (api, name) = (self.texts(&release.namespace), release.secret_name());
         let updated = self.calls.within(api.patch(&name, &params, patch)).await;
-        updated.map_err(|error| match code(&error) {
+        let updated = updated.map_err(|error| match code(&error) {
             Some(404 | 409) => StoreError::Changed { secret: place(release) },
             _ => failed("update", release, error),
-        })
+        })?;
+        Ok(of_text(updated)?)
     }
 
     /// Whether there is a record of this revision.
     pub async fn exists(&self, namespace: &str, release: &str, revision: u32) -> Result<bool, StoreError> {
-        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.calls.client(), namespace);
+        let api: Api<Tolerant<PartialObjectMeta<Secret>>> = Api::namespaced(self.calls.client(), namespace);
         let name = codec::secret_name(release, revision);
         match self.calls.within(api.get(&name)).await {
             Ok(_) => Ok(true),
@@ -251,17 +254,27 @@ impl Store {
     /// Removes every record of a release that we wrote or helped to write, also those that cannot be read.
     pub async fn delete_all(&self, namespace: &str, release: &str) -> Result<(), StoreError> {
         let selector = format!("owner=helm,name={release},{}", codec::DIGEST_LABEL);
-        let api: Api<PartialObjectMeta<Secret>> = Api::namespaced(self.calls.client(), namespace);
-        let listed = self.calls.within(api.list(&ListParams::default().labels(&selector))).await;
-        let listed = listed.map_err(|error| StoreError::Api {
-            verb: "list",
-            what: format!("the records of release {namespace}/{release}"),
-            error: Box::new(error),
-        })?;
-        for secret in listed.items {
-            self.delete_secret(namespace, release, &secret.metadata.name.unwrap_or_default()).await?;
+        let mut params = ListParams::default().labels(&selector).limit(LARGEST_PAGE);
+        let api: Api<Tolerant<PartialObjectMeta<Secret>>> = Api::namespaced(self.calls.client(), namespace);
+        loop {
+            let page = {
+                let _turn = FETCHES.acquire().await;
+                self.calls.within(api.list(&params)).await
+            };
+            let page = page.map_err(|error| StoreError::Api {
+                verb: "list",
+                what: format!("the records of release {namespace}/{release}"),
+                error: Box::new(error),
+            })?;
+            for secret in page.items {
+                let name = secret.into_metadata().name.unwrap_or_default();
+                self.delete_secret(namespace, release, &name).await?;
+            }
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(()),
+            }
         }
-        Ok(())
     }
 
     async fn delete_secret(&self, namespace: &str, release: &str, name: &str) -> Result<(), StoreError> {
@@ -294,6 +307,21 @@ impl Store {
     fn api(&self, namespace: &str) -> Api<Secret> {
         Api::namespaced(self.calls.client(), namespace)
     }
+
+    /// Secrets as they come: their managedFields may nest so deeply that nobody can read them.
+    fn texts(&self, namespace: &str) -> Api<Tolerant<Secret>> {
+        Api::namespaced(self.calls.client(), namespace)
+    }
+}
+
+fn of_text(text: Tolerant<Secret>) -> Result<Secret, RecordError> {
+    let metadata = text.meta();
+    let secret = format!(
+        "{}/{}",
+        metadata.namespace.as_deref().unwrap_or_default(),
+        metadata.name.as_deref().unwrap_or_default()
+    );
+    text.without_fields().map_err(|error| RecordError::Unreadable { secret, reason: Unreadable::Json(error) })
 }
 
 /// The revisions that were read so far, and how much memory they take.
@@ -324,10 +352,6 @@ fn encoded(release: &Release) -> Result<Secret, RecordError> {
 fn length(release: &Release) -> usize {
     // Of our part, some 240 bytes for each object.
     release.manifest.len() + release.own.as_ref().map_or(0, |own| own.objects.len() * 240)
-}
-
-fn size(secret: &Secret) -> usize {
-    secret.data.iter().flatten().map(|(_, bytes)| bytes.0.len()).sum()
 }
 
 fn place(release: &Release) -> String {

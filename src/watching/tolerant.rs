@@ -1,14 +1,15 @@
 //! Watches that one unreadable object does not stop.
 //!
 //! Whoever may write an object decides how deeply it nests, in a field of a free schema or in managedFields. A list with one that
-//! nobody can read would never be complete, and everybody would wait for it. So each object is read for itself: of one that
-//! cannot be read, the metadata stands for it, it is counted, and the log names it once.
+//! nobody can read would never be complete, and everybody would wait for it. So each object is read for itself, when its turn comes
+//! and apart from the threads that answer if it is large: of one that cannot be read, the metadata stands for it, it is counted, and
+//! the log names it once.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
-use futures::future::ready;
 use futures::stream::{Stream, StreamExt};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
@@ -21,7 +22,8 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Lists, begun};
+use super::{Lists, PAGE_OF_TEXTS, begun};
+use crate::aside;
 use crate::telemetry::metrics;
 
 /// After so many, further unreadable objects are only counted.
@@ -50,24 +52,93 @@ impl Salvage for HorizontalPodAutoscaler {
     }
 }
 
-/// An object, or what is left of it.
+/// An object as it came, which nobody has read yet but for its metadata: as text it takes no more memory than on its way, while what
+/// is read of managedFields takes ten times as much.
 #[derive(Clone, Debug)]
 pub struct Tolerant<K> {
-    object: K,
-    unreadable: Option<String>,
+    text: Box<RawValue>,
+    /// Without managedFields.
+    metadata: ObjectMeta,
+    kind: PhantomData<K>,
 }
 
-impl<'de, K: Salvage + DeserializeOwned> Deserialize<'de> for Tolerant<K> {
+impl<'de, K> Deserialize<'de> for Tolerant<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(match serde_json::from_str(text.get()) {
-            Ok(object) => Tolerant { object, unreadable: None },
-            Err(error) => {
-                let left: Left = serde_json::from_str(text.get()).unwrap_or_default();
-                Tolerant { object: K::salvaged(left.metadata.into()), unreadable: Some(error.to_string()) }
-            }
-        })
+        let left: Left = serde_json::from_str(text.get()).unwrap_or_default();
+        Ok(Tolerant { text, metadata: left.metadata.into(), kind: PhantomData })
     }
+}
+
+impl<K: DeserializeOwned> Tolerant<K> {
+    /// The metadata without managedFields, which can always be read.
+    pub fn into_metadata(self) -> ObjectMeta {
+        self.metadata
+    }
+
+    /// How long its text is.
+    pub fn len(&self) -> usize {
+        self.text.get().len()
+    }
+
+    /// The object without the lists of fields in managedFields, the part of a typed object that may nest.
+    ///
+    /// # Errors
+    /// Where it nests too deeply elsewhere.
+    pub fn without_fields(&self) -> Result<K, serde_json::Error> {
+        serde_json::from_str(&without_fields(self.text.get()))
+    }
+
+    /// The object, or what is left of it.
+    pub fn salvaged(self) -> K
+    where
+        K: Salvage,
+    {
+        self.read().0
+    }
+
+    /// The object, or what is left of it and why it cannot be read.
+    fn read(self) -> (K, Option<String>)
+    where
+        K: Salvage,
+    {
+        match serde_json::from_str(self.text.get()) {
+            Ok(object) => (object, None),
+            Err(error) => (K::salvaged(self.metadata), Some(error.to_string())),
+        }
+    }
+}
+
+/// The text of an object with an empty list of fields for each manager.
+fn without_fields(text: &str) -> String {
+    #[derive(Deserialize)]
+    struct Object<'a> {
+        #[serde(borrow)]
+        metadata: Managers<'a>,
+    }
+
+    #[derive(Deserialize)]
+    struct Managers<'a> {
+        #[serde(borrow, rename = "managedFields")]
+        entries: Vec<Manager<'a>>,
+    }
+
+    #[derive(Deserialize)]
+    struct Manager<'a> {
+        #[serde(borrow, rename = "fieldsV1")]
+        fields: Option<&'a RawValue>,
+    }
+
+    let entries = serde_json::from_str(text).map(|object: Object<'_>| object.metadata.entries).unwrap_or_default();
+    let (mut short, mut end) = (String::new(), 0);
+    for fields in entries.iter().filter_map(|entry| entry.fields) {
+        // A part of the same text.
+        let start = fields.get().as_ptr().addr() - text.as_ptr().addr();
+        short.push_str(&text[end..start]);
+        short.push_str("{}");
+        end = start + fields.get().len();
+    }
+    short + &text[end..]
 }
 
 #[derive(Default, Deserialize)]
@@ -141,11 +212,11 @@ impl<K: Resource> Resource for Tolerant<K> {
     }
 
     fn meta(&self) -> &ObjectMeta {
-        self.object.meta()
+        &self.metadata
     }
 
     fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.object.meta_mut()
+        &mut self.metadata
     }
 }
 
@@ -158,10 +229,77 @@ pub fn tolerant_events<K>(
 where
     K: Resource + Salvage + Clone + DeserializeOwned + Debug + Send + 'static,
 {
+    tolerant_events_as(api, labels, fields, |object| object)
+}
+
+/// The same, with what `note` makes of each object. It is done where the object is read: apart, if it is large.
+pub fn tolerant_events_as<K, T, F>(
+    api: Api<Tolerant<K>>,
+    labels: Option<&str>,
+    fields: Option<&str>,
+    note: F,
+) -> impl Stream<Item = Result<Event<T>, watcher::Error>> + use<K, T, F>
+where
+    K: Resource + Salvage + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Send + 'static,
+    F: Fn(K) -> T + Clone + Send + 'static,
+{
     let mut named = Named { resource: super::running::resource(api.resource_url()), seen: HashSet::new() };
     let (labels, fields) = (labels.map(str::to_owned), fields.map(str::to_owned));
-    let events = begun(api, labels, fields, Lists::Streamed, super::PAGE_PATIENCE);
-    events.filter_map(move |event| ready(Some(event.map(|event| named.read(event)))))
+    let events = begun(api, labels, fields, Lists::Streamed, (PAGE_OF_TEXTS, super::PAGE_PATIENCE));
+    let events = events.then(move |event| {
+        let note = note.clone();
+        async move {
+            match event {
+                Ok(event) => Ok(read_event(event, note).await),
+                Err(error) => Err(error),
+            }
+        }
+    });
+    events.map(move |event| event.map(|event| named.told(event)))
+}
+
+async fn read_event<K, T, F>(event: Event<Tolerant<K>>, note: F) -> Event<Noted<T>>
+where
+    K: Resource + Salvage + DeserializeOwned + Send + 'static,
+    T: Send + 'static,
+    F: Fn(K) -> T + Send + 'static,
+{
+    let read = |object: Tolerant<K>| {
+        aside::run_if_long(object.len(), move || {
+            let (object, unreadable) = object.read();
+            let unreadable = unreadable.map(|why| Unreadable::of(object.meta(), why));
+            Noted { it: note(object), unreadable }
+        })
+    };
+    match event {
+        Event::Init => Event::Init,
+        Event::InitDone => Event::InitDone,
+        Event::InitApply(object) => Event::InitApply(read(object).await),
+        Event::Apply(object) => Event::Apply(read(object).await),
+        Event::Delete(object) => Event::Delete(read(object).await),
+    }
+}
+
+struct Noted<T> {
+    it: T,
+    unreadable: Option<Unreadable>,
+}
+
+/// An object that cannot be read.
+struct Unreadable {
+    namespace: Option<String>,
+    name: String,
+    uid: String,
+    why: String,
+}
+
+impl Unreadable {
+    fn of(metadata: &ObjectMeta, why: String) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let (name, uid) = (text(&metadata.name), text(&metadata.uid));
+        Unreadable { namespace: metadata.namespace.clone(), name, uid, why }
+    }
 }
 
 /// What was named in the log.
@@ -171,23 +309,20 @@ struct Named {
 }
 
 impl Named {
-    fn read<K: Resource>(&mut self, event: Event<Tolerant<K>>) -> Event<K> {
+    fn told<T>(&mut self, event: Event<Noted<T>>) -> Event<T> {
         match event {
             Event::Init => Event::Init,
             Event::InitDone => Event::InitDone,
-            Event::InitApply(object) => Event::InitApply(self.told(object)),
-            Event::Apply(object) => Event::Apply(self.told(object)),
-            Event::Delete(object) => Event::Delete(object.object),
+            Event::InitApply(noted) => Event::InitApply(self.name(noted)),
+            Event::Apply(noted) => Event::Apply(self.name(noted)),
+            Event::Delete(noted) => Event::Delete(noted.it),
         }
     }
 
-    fn told<K: Resource>(&mut self, Tolerant { object, unreadable }: Tolerant<K>) -> K {
-        let Some(why) = unreadable else { return object };
+    fn name<T>(&mut self, noted: Noted<T>) -> T {
+        let Some(Unreadable { namespace, name, uid, why }) = noted.unreadable else { return noted.it };
         metrics::unreadable(&self.resource);
-        let metadata = object.meta();
-        let (namespace, name) = (metadata.namespace.as_deref(), metadata.name.as_deref().unwrap_or_default());
-        let is_first = self.seen.len() < MOST_NAMED && self.seen.insert(metadata.uid.clone().unwrap_or_default());
-        if is_first {
+        if self.seen.len() < MOST_NAMED && self.seen.insert(uid) {
             tracing::warn!(
                 resource = self.resource,
                 namespace,
@@ -195,7 +330,7 @@ impl Named {
                 "this object cannot be read, so only its metadata is known; correct or delete it: {why}"
             );
         }
-        object
+        noted.it
     }
 }
 
@@ -275,8 +410,37 @@ mod tests {
             nested(200)
         );
         let read: Tolerant<DynamicObject> = serde_json::from_str(&text).unwrap();
-        assert_eq!((read.object.metadata.name.as_deref(), read.unreadable.is_some()), (Some("a"), true));
+        let (object, unreadable) = read.read();
+        assert_eq!((object.metadata.name.as_deref(), unreadable.is_some()), (Some("a"), true));
         let read: Tolerant<DynamicObject> = serde_json::from_str(r#"{"metadata": 1, "a": [[]]}"#).unwrap();
-        assert!(read.unreadable.is_some());
+        assert!(read.read().1.is_some());
+    }
+
+    #[test]
+    fn a_typed_object_is_whole_but_for_the_lists_of_fields() {
+        let deep = nested(200);
+        let text = format!(
+            r#"{{"metadata": {{"name": "a", "managedFields": [{{"manager": "ä", "fieldsV1": {deep}}}, {{"manager": "b"}}, {{"manager": "c", "fieldsV1": {{"f:a": {{}}}}}}]}}, "data": {{"k": "v"}}}}"#
+        );
+        let read: Tolerant<ConfigMap> = serde_json::from_str(&text).unwrap();
+        let config = read.without_fields().unwrap();
+        assert_eq!(config.data.unwrap()["k"], "v");
+        let managers = config.metadata.managed_fields.unwrap();
+        let managers: Vec<_> = managers.iter().filter_map(|entry| entry.manager.as_deref()).collect();
+        assert_eq!(managers, ["ä", "b", "c"]);
+        let plain: Tolerant<ConfigMap> = serde_json::from_str(r#"{"metadata": {"name": "a"}}"#).unwrap();
+        assert_eq!(plain.without_fields().unwrap().metadata.name.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn the_objects_of_a_page_are_held_as_text() {
+        let fields: String = (0..10_000).map(|number| format!("\"f:{number}\": {{}},")).collect();
+        let object = format!(
+            r#"{{"metadata": {{"name": "a", "managedFields": [{{"fieldsV1": {{{}}}}}]}}}}"#,
+            fields.trim_end_matches(',')
+        );
+        let read: Tolerant<PartialObjectMeta<ConfigMap>> = serde_json::from_str(&object).unwrap();
+        assert_eq!((read.meta().managed_fields.is_some(), read.text.get().len()), (false, object.len()));
+        assert!(read.salvaged().metadata.managed_fields.is_some());
     }
 }

@@ -185,10 +185,7 @@ async fn an_object_that_nobody_can_read_blinds_no_watch() {
     );
     post(&project, &format!("/apis/{api_version}/namespaces/{elsewhere}/{}", widget.plural), deep).await;
     // Also where only metadata is watched.
-    let fields = nested(200).replace(r#""a""#, r#""f:a""#).replace('1', "{}");
-    let managed = format!(
-        r#", "managedFields": [{{"manager": "m", "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {fields}}}]"#
-    );
+    let managed = format!(", {}", unreadable_fields());
     let config_map =
         format!(r#"{{"apiVersion": "v1", "kind": "ConfigMap", {}, "data": {{}}}}"#, metadata("poison", &managed));
     post(&project, &format!("/api/v1/namespaces/{elsewhere}/configmaps"), config_map).await;
@@ -239,4 +236,110 @@ async fn the_annotation_of_namespaces_leads_to_few_questions() {
     project.gone("web").await;
     let asked = project.calls_since(since).into_iter().filter(|call| call.contains("/namespaces/team-")).count();
     assert!(asked <= 200, "{asked} questions about namespaces that an annotation names");
+}
+
+/// A list of fields in which no client of ours reads anything.
+fn unreadable_fields() -> String {
+    managed("m", "Update", &nested(200).replace(r#""a""#, r#""f:a""#).replace('1', "{}"))
+}
+
+fn managed(manager: &str, operation: &str, fields: &str) -> String {
+    format!(
+        r#""managedFields": [{{"manager": "{manager}", "operation": "{operation}", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": {fields}}}]"#
+    )
+}
+
+#[tokio::test]
+async fn large_lists_of_fields_and_rules_keep_nobody_from_work() {
+    let project = Project::of_objects().await;
+    let mut operator = project.launch().args(&[PROBES]).start();
+    project.apply("web", objects("mine", "blue")).await;
+    project.deployed("web").await;
+    let pulse = Pulse::of(&operator).await;
+    let elsewhere = project.another_namespace("elsewhere").await;
+    let fields: String = (0..80_000).map(|number| format!(r#""f:{number}": {{}},"#)).collect();
+    let fields = managed("helm", "Apply", &format!(r#"{{"f:data": {{{}}}}}"#, fields.trim_end_matches(',')));
+    let rules: String = (0..25_000).map(|number| format!("/d/{number},")).collect();
+    for number in 0..4 {
+        let map = format!(
+            r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "large-{number}", "labels": {{"chartwright.dev/release": "any"}}, "annotations": {{"chartwright.dev/ignore-fields": "{rules}"}}, {fields}}}}}"#
+        );
+        post(&project, &format!("/api/v1/namespaces/{elsewhere}/configmaps"), map).await;
+    }
+    project.apply("web", objects("mine", "green")).await;
+    deployed_within(&project, "mine", "green").await;
+    pulse.check();
+    assert!(operator.runs(), "{}", operator.log());
+}
+
+#[tokio::test]
+async fn a_job_that_nobody_can_read_keeps_no_custom_resource_from_going() {
+    let project = Project::of_objects().await;
+    project.template(
+        "hook.yaml",
+        r#"
+apiVersion: batch/v1
+kind: Job
+metadata: {name: before, annotations: {"helm.sh/hook": pre-delete}}
+spec:
+  ttlSecondsAfterFinished: 0
+  template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}
+"#,
+    );
+    let elsewhere = project.another_namespace("elsewhere").await;
+    let _operator = project.run();
+    project.apply("web", objects("mine", "blue")).await;
+    project.deployed("web").await;
+    let (place, kind) = (format!("{}/web", project.namespace), format!("App.{}", project.resource.group));
+    let job = format!(
+        r#"{{"apiVersion": "batch/v1", "kind": "Job", "metadata": {{"name": "poison", "labels": {{"chartwright.dev/release": "web"}}, "finalizers": ["chartwright.dev/hook"], "annotations": {{"operator-sdk/primary-resource": "{place}", "operator-sdk/primary-resource-type": "{kind}"}}, {}}}, "spec": {{"suspend": true, "template": {{"spec": {{"restartPolicy": "Never", "containers": [{{"name": "a", "image": "a"}}]}}}}}}}}"#,
+        unreadable_fields()
+    );
+    post(&project, &format!("/apis/batch/v1/namespaces/{elsewhere}/jobs"), job).await;
+    // And a record that nobody can read, which goes with the release.
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    let of_web = kube::api::ListParams::default().labels("owner=helm,name=web");
+    assert!(!secrets.list(&of_web).await.expect("records").items.is_empty());
+    let record = format!(
+        r#"{{"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "metadata": {{"name": "sh.helm.release.v1.web.v0", "labels": {{"owner": "helm", "name": "web", "status": "superseded", "chartwright.dev/digest": "d"}}, {}}}}}"#,
+        unreadable_fields()
+    );
+    post(&project, &format!("/api/v1/namespaces/{}/secrets", project.namespace), record).await;
+    project.annotate("web", "helm.sdk.operatorframework.io/uninstall-disable-hooks", "true").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    assert!(project.get("v1", "ConfigMap", "mine").await.is_none(), "it was uninstalled");
+}
+
+#[tokio::test]
+async fn what_a_cluster_scoped_resource_says_of_kinds_and_namespaces_leads_to_few_questions() {
+    let project = Project::cluster_scoped("App", "tests/charts/lists").await;
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    drop(operator);
+    // Neither records nor ledger are left, so that only objects could tell where the release lives.
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    for secret in secrets.list(&kube::api::ListParams::default()).await.expect("Secrets") {
+        let name = secret.metadata.name.unwrap();
+        if name.starts_with("sh.helm.release") || name.starts_with("chartwright-ledger") {
+            secrets.delete(&name, &DeleteParams::default()).await.expect("it is deleted");
+        }
+    }
+    let namespaces: Vec<String> = (0..5000).map(|number| format!("team-{number}")).collect();
+    let kinds = "ConfigMap,Secret,Service,ServiceAccount,Pod,PersistentVolumeClaim,Endpoints,LimitRange,ResourceQuota,Deployment.apps,StatefulSet.apps,DaemonSet.apps,ReplicaSet.apps,Job.batch,CronJob.batch,Role.rbac.authorization.k8s.io,RoleBinding.rbac.authorization.k8s.io,Ingress.networking.k8s.io,NetworkPolicy.networking.k8s.io,Lease.coordination.k8s.io";
+    project.annotate("web", "applyset.kubernetes.io/additional-namespaces", &namespaces.join(",")).await;
+    project.annotate("web", "applyset.kubernetes.io/contains-group-kinds", kinds).await;
+    let since = k8s_openapi::jiff::Timestamp::now();
+    let _operator = project.run();
+    let asked = || {
+        let calls = project.calls_since(since).into_iter();
+        calls.filter(|call| call.starts_with("list") && call.contains("part-of")).collect::<Vec<_>>()
+    };
+    let everywhere = |call: &String| !call.contains("/namespaces/");
+    until("it looks where the release lives", async || asked().iter().any(everywhere).then_some(())).await;
+    project.deployed("web").await;
+    let asked = asked();
+    assert!(asked.len() <= 100, "{} lists: {asked:?}", asked.len());
+    assert!(asked.iter().all(|call| !call.contains("/namespaces/team-")), "{asked:?}");
 }

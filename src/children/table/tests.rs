@@ -169,3 +169,22 @@ fn what_lasts_is_just_gone() {
     table.note(Change::Gone(place("a"), 7));
     assert!(!table.was_cut_short(&place("a")));
 }
+
+#[test]
+fn only_so_many_that_were_cut_short_are_remembered_and_none_that_others_only_claim() {
+    let mut table = synced();
+    let running = |version| Seen { life: Life::Running, ..seen(version, 1) };
+    let cut = |table: &mut Table, place: Place, is_held: bool| {
+        table.note(Change::There(place.clone(), running(10)));
+        if is_held {
+            table.is_held(&place, "u", &Parent::of_test("cr"));
+        }
+        table.note(Change::Gone(place.clone(), 11));
+        table.was_cut_short(&place)
+    };
+    let afar = |name: &str| Place::new(Some("theirs"), name);
+    assert_eq!((cut(&mut table, afar("x"), false), cut(&mut table, afar("y"), true)), (false, true));
+    let many = (0..2 * CUT_SHORT_OF_CLAIMED).filter(|number| cut(&mut table, place(&format!("j{number}")), false));
+    assert_eq!(many.count(), CUT_SHORT_OF_CLAIMED - 1);
+    assert!(cut(&mut table, place("held"), true), "a release holds it");
+}

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::Api;
-use kube::core::GroupVersionKind;
+use kube::core::{GroupVersionKind, ObjectMeta};
 
 use super::Halt;
 use crate::discovery::Kind;
@@ -165,22 +165,17 @@ impl Subject<'_> {
         let job = GroupVersionKind::gvk("batch", "v1", "Job");
         let kinds = self.context.kinds.kinds();
         let Some(kind) = kinds.get(&job) else { return Ok(()) };
+        let places = self.places_of_jobs(history, is_lost);
         if !self.calls.has_account() && self.context.settings.namespaces.is_all() {
-            return self.let_go_of_jobs_in(None, kind, &self.runner(&kinds)).await;
+            return self.let_go_of_jobs_in(None, kind, &self.runner(&kinds), &places).await;
         }
         // Who has rights in some namespaces may not list in all. Where an account may nothing any more, the operator takes off its
         // finalizer itself.
         let own = self.calls.own();
-        let hooks = history.iter().flat_map(|release| &release.hooks).flat_map(hooks::objects_of);
-        let hooked = hooks.filter_map(|object| object.id().namespace).filter(|place| is_path_segment(place));
-        // Without records nobody knows where hooks were.
-        let watched = self.context.settings.namespaces.scopes().into_iter().flatten().filter(|_| is_lost);
-        let known = self.contents().namespaces.into_iter().chain([self.namespace.clone()]);
-        let places: BTreeSet<String> = known.chain(hooked).chain(watched.map(|place| place.to_string())).collect();
         for place in &places {
             for calls in [&self.calls, &own] {
                 let runner = Runner { calls, ..self.runner(&kinds) };
-                match self.let_go_of_jobs_in(Some(place), kind, &runner).await {
+                match self.let_go_of_jobs_in(Some(place), kind, &runner, &places).await {
                     Err(error) if error.category() == Category::Forbidden => {}
                     let_go => {
                         let_go?;
@@ -192,19 +187,43 @@ impl Subject<'_> {
         Ok(())
     }
 
+    /// Where Jobs of hooks may be. A record that nothing vouches for names any place.
+    fn places_of_jobs(&self, history: &History, is_lost: bool) -> BTreeSet<String> {
+        let hooks = history.iter().filter(|release| release.is_proven()).flat_map(|release| &release.hooks);
+        let hooked = hooks.flat_map(hooks::objects_of).filter_map(|object| object.id().namespace);
+        let hooked = hooked.filter(|place| is_path_segment(place));
+        // Without records nobody knows where hooks were.
+        let watched = self.context.settings.namespaces.scopes().into_iter().flatten().filter(|_| is_lost);
+        let known = self.contents().namespaces.into_iter().chain([self.namespace.clone()]);
+        known.chain(hooked).chain(watched.map(|place| place.to_string())).collect()
+    }
+
     async fn let_go_of_jobs_in(
         &self,
         place: Option<&str>,
         kind: &Kind,
         runner: &Runner<'_>,
+        known: &BTreeSet<String>,
     ) -> Result<(), ReconcileError> {
         let selector = format!("{RELEASE_LABEL}={}", self.release);
-        match runner.calls.list(kind, place, &selector).await {
-            Ok(jobs) => Ok(runner.let_go_of_all(kind, &jobs).await?),
+        let holding = |job: ObjectMeta| runner.is_holding(&job).then_some(job);
+        let jobs = match runner.calls.list(kind, place, &selector, holding).await {
+            Ok(jobs) => jobs,
             // Who may not list Jobs has made none.
-            Err(kube::Error::Api(status)) if status.code == 403 && !runner.calls.has_account() => Ok(()),
-            Err(error) => Err(ReconcileError::Look(error)),
+            Err(kube::Error::Api(status)) if status.code == 403 && !runner.calls.has_account() => return Ok(()),
+            Err(error) => return Err(ReconcileError::Look(error)),
+        };
+        for job in jobs {
+            match runner.let_go_of_job(kind, &job).await {
+                // Whoever may create Jobs in a namespace can put these marks on one. That must not keep a custom resource from going.
+                Err(error) if job.namespace.as_ref().is_none_or(|place| !known.contains(place)) => {
+                    let (namespace, name) = (job.namespace.as_deref(), job.name.as_deref());
+                    tracing::warn!(namespace, name, "the finalizer of a hook stays on this Job: {error}");
+                }
+                let_go => let_go?,
+            }
         }
+        Ok(())
     }
 
     async fn tell_skipped(&self, event: Event, what: &str) {
