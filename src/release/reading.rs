@@ -110,70 +110,79 @@ mod tests {
     use super::*;
     use crate::error::Category;
 
-    /// The same record, so many times.
-    async fn read_in(
-        lease: Lease,
-        namespace: &str,
-        change: impl Fn(&mut Release),
-        count: usize,
-    ) -> Result<Vec<Release>, StoreError> {
-        let mut release = Release { namespace: namespace.into(), ..release() };
+    fn reading(namespace: &str, lease: Lease) -> Reading {
+        Reading::of(namespace, "web", Signer::Unchecked, None, Arc::new(lease))
+    }
+
+    fn secret(reading: &Reading, change: impl Fn(&mut Release)) -> Secret {
+        let mut release = Release { namespace: reading.namespace.clone(), ..release() };
         change(&mut release);
-        let secret = codec::encode(&release, Timestamp::now()).unwrap();
-        let reading = Reading::of(namespace, &release.name, Signer::Unchecked, None, Arc::new(lease));
-        reading.read(vec![secret; count]).await.map(Reading::into_releases)
+        codec::encode(&release, Timestamp::now()).unwrap()
     }
 
-    async fn read(namespace: &str, change: impl Fn(&mut Release), count: usize) -> Result<Vec<Release>, StoreError> {
-        let [lease] = Lease::alone();
-        read_in(lease, namespace, change, count).await
-    }
-
-    async fn refusal(namespace: &str, change: impl Fn(&mut Release), count: usize) -> String {
-        let error = read(namespace, change, count).await.map(|releases| releases.len()).unwrap_err();
+    /// What a release is told that has read so much, and now such a record.
+    async fn refusal(counted: usize, held: usize, change: impl Fn(&mut Release)) -> String {
+        let [one, other] = Lease::alone();
+        let near = Reading { counted, held, ..reading("near", one) };
+        let secret = secret(&near, change);
+        let alone = reading("alone", other).read(vec![secret.clone()]).await;
+        assert!(alone.is_ok(), "{:?}", alone.err());
+        let error = near.read(vec![secret]).await.err().expect("it is refused");
         assert_eq!(error.category(), Category::RecordUnusable, "{error}");
         error.to_string()
     }
 
+    const MIB: usize = 1024 * 1024;
+
     #[tokio::test]
-    async fn what_a_release_may_have_is_read() {
-        let releases = read("reading-plain", |it| it.manifest = "a: 1\n".repeat(100_000).into(), 30).await.unwrap();
-        assert_eq!(releases.len(), 30);
+    async fn many_records_are_read_in_pieces() {
+        let [lease] = Lease::alone();
+        let reading = reading("many", lease);
+        let secret = secret(&reading, |it| it.manifest = "a: 1\n".repeat(100_000).into());
+        let releases = reading.read(vec![secret; 40]).await.unwrap().into_releases();
+        assert_eq!(releases.len(), 40);
         assert!(releases.iter().all(|release| release.stored.content.is_some()));
     }
 
     #[tokio::test]
     async fn a_release_whose_records_unpack_to_too_much_is_refused_by_name() {
-        let message = refusal("reading-long", |it| it.manifest = "x".repeat(15 * 1024 * 1024).into(), 9).await;
-        assert!(message.contains("reading-long/"), "{message}");
-        refusal("reading-many", |it| it.config = json!({"a": vec![1; 100_000]}).into(), 60).await;
+        let long = |it: &mut Release| it.manifest = "x".repeat(2 * MIB).into();
+        let message = refusal(READ_OF_ALL_REVISIONS - MIB, 0, long).await;
+        assert!(message.contains("near/web hold more than this operator reads of one release"), "{message}");
+        // 200 kB of text.
+        let many = |it: &mut Release| it.config = json!({"a": vec![1; 100_000]}).into();
+        refusal(READ_OF_ALL_REVISIONS - 3 * MIB, 0, many).await;
+        let own = |it: &mut Release| it.own = Some(Own { sourced: vec![String::new(); 100_000], ..Own::default() });
+        refusal(READ_OF_ALL_REVISIONS - 6 * MIB, 0, own).await;
     }
 
     #[tokio::test]
     async fn a_release_whose_records_take_too_much_memory_is_refused() {
-        let lists = |it: &mut Release| {
-            it.own = Some(Own { sourced: vec![String::new(); 100_000], ..Own::default() });
-        };
-        refusal("reading-own", lists, 12).await;
-        let events = |it: &mut Release| {
-            it.hooks = vec![HookRecord { events: vec![String::new(); 100_000], ..HookRecord::default() }];
-        };
-        refusal("reading-events", events, 30).await;
-        refusal("reading-described", |it| it.description = "x".repeat(1_000_000), 60).await;
+        let own = |it: &mut Release| it.own = Some(Own { sourced: vec![String::new(); 100_000], ..Own::default() });
+        let hook = || HookRecord { events: vec![String::new(); 100_000], ..HookRecord::default() };
+        refusal(0, HELD_OF_ALL_REVISIONS - 4 * MIB, own).await;
+        refusal(0, HELD_OF_ALL_REVISIONS - 2 * MIB, |it| it.hooks = vec![hook()]).await;
+        refusal(0, HELD_OF_ALL_REVISIONS - MIB / 2, |it| it.description = "x".repeat(1_000_000)).await;
     }
 
     #[tokio::test]
     async fn too_many_revisions_are_refused() {
-        assert!(refusal("reading-revisions", |_| {}, REVISIONS + 1).await.contains("more than 2000 records"));
+        let [lease] = Lease::alone();
+        let reading = reading("revisions", lease);
+        let page = vec![secret(&reading, |_| {}); REVISIONS + 1];
+        let error = reading.read(page).await.err().expect("it is refused");
+        assert!(matches!(error, StoreError::TooManyRevisions { .. }), "{error}");
     }
 
     #[tokio::test]
     async fn a_namespace_that_works_with_large_records_has_no_room_for_more() {
         let [taken, large, small] = Lease::alone();
-        taken.cover("reading-busy", 47 * 1024 * 1024, 0).unwrap();
-        let many = |it: &mut Release| it.manifest = "a: 1\n".repeat(500_000).into();
-        let error = read_in(large, "reading-busy", many, 1).await.unwrap_err();
+        taken.cover("busy", 47 * MIB, 0).unwrap();
+        let (large, small) = (reading("busy", large), reading("busy", small));
+        let many = secret(&large, |it| it.manifest = "a: 1\n".repeat(500_000).into());
+        let error = large.read(vec![many]).await.err().expect("there is no room");
         assert!(matches!(error, StoreError::NoRoom { .. }), "{error}");
-        read_in(small, "reading-busy", |_| {}, 1).await.unwrap();
+        let little = secret(&small, |_| {});
+        assert!(small.read(vec![little]).await.is_ok());
     }
 }

@@ -45,7 +45,7 @@ impl Weight {
 fn of_hook(hook: &HookRecord) -> usize {
     let lists = [&hook.events, &hook.delete_policies, &hook.output_log_policies];
     [&hook.name, &hook.kind, &hook.path].into_iter().map(of_string).sum::<usize>()
-        + lists.into_iter().map(|list| of_strings(list)).sum::<usize>()
+        + lists.into_iter().map(of_strings).sum::<usize>()
 }
 
 fn of_own(own: &Own) -> usize {
