@@ -1,7 +1,10 @@
 //! Work that takes long, apart from the threads that answer: parsing of what is large.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Few, since each takes far more memory than the text that it reads, and one processor.
 static AT_ONCE: Semaphore = Semaphore::const_new(2);
@@ -15,6 +18,30 @@ pub async fn run<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
         work()
     });
     working.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
+}
+
+/// How many pieces of work of one namespace wait or run.
+const OF_A_NAMESPACE: usize = 2;
+static NAMESPACES: Mutex<BTreeMap<Box<str>, Arc<Semaphore>>> = Mutex::new(BTreeMap::new());
+
+/// The same for data of one namespace. None where as much of the namespace waits or runs already: nobody waits behind all that the
+/// tenants of another namespace bring.
+pub async fn run_for<T: Send + 'static>(namespace: &str, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let place = place_of(namespace)?;
+    let work = move || {
+        let _place = place;
+        work()
+    };
+    Some(run(work).await)
+}
+
+fn place_of(namespace: &str) -> Option<OwnedSemaphorePermit> {
+    let mut namespaces = NAMESPACES.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // Those of which nothing waits or runs any more.
+    namespaces.retain(|_, places| Arc::strong_count(places) > 1);
+    let new = || Arc::new(Semaphore::new(OF_A_NAMESPACE));
+    let places = namespaces.entry(namespace.into()).or_insert_with(new).clone();
+    places.try_acquire_owned().ok()
 }
 
 /// What is shorter is read at once: it takes a millisecond or so.
@@ -52,6 +79,18 @@ mod tests {
             tokio::spawn(async move { here(LONG, || receiver.recv_timeout(Duration::from_secs(30)).is_ok()) });
         assert!(reading.await.unwrap(), "the only thread was taken");
         other.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_namespace_has_few_pieces_of_work_in_line() {
+        let (first, second) = (place_of("attacker").unwrap(), place_of("attacker").unwrap());
+        assert!(run_for("attacker", || ()).await.is_none());
+        assert_eq!(run_for("bystander", || 1).await, Some(1));
+        drop(first);
+        assert_eq!(run_for("attacker", || 2).await, Some(2));
+        drop(second);
+        assert!(place_of("bystander").is_some());
+        assert!(!NAMESPACES.lock().unwrap().contains_key("attacker"), "nothing is remembered of it");
     }
 
     #[tokio::test]

@@ -215,7 +215,7 @@ async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing
     subject.check_is_watched()?;
     let is_asked = subject.open_request().is_some();
     let mut history = None;
-    *known = match subject.revisions() {
+    *known = match subject.revisions()? {
         Some(seen) if !is_asked => seen,
         _ => Revisions::of(history.insert(subject.history().await?)),
     };

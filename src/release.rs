@@ -9,10 +9,12 @@
 //! | [`budget`] | how much of a record is read |
 //! | [`gzip`] | packing |
 //! | [`text`] | long texts, held packed |
-//! | `lease` | the memory that all of it may take |
+//! | `weight` | the memory that a record takes |
+//! | `lease` | the memory that all of them may take |
 //! | [`history`] | all revisions of one release |
 //! | [`revisions`] | the same in short |
 //! | [`store`] | the Secrets in the cluster |
+//! | `reading` | many of them, within budgets |
 //! | [`records`] | all of them in short, from a watch |
 //! | [`own`] | what only we need |
 //! | [`proof`] | signatures on records |
@@ -33,12 +35,14 @@ pub mod mask;
 pub mod name;
 pub mod own;
 pub mod proof;
+mod reading;
 pub mod records;
 pub mod revisions;
 mod seal;
 pub mod store;
 pub mod text;
 mod time;
+mod weight;
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -180,35 +184,10 @@ impl Release {
         }
     }
 
-    /// How many bytes it takes as it is, and how many more while somebody works with its objects: lists of values take many
-    /// times the memory of their text.
-    pub(crate) fn weight(&self) -> Weight {
-        const MOST: usize = 64 * 1024 * 1024;
-        let texts = [&self.manifest, &self.notes].into_iter().chain(self.hooks.iter().map(|hook| &hook.manifest));
-        let own = self.own.as_ref().map_or(0, |own| own.to_json().len());
-        let working = texts.clone().map(Text::read_len).sum::<usize>();
-        let held = texts.map(Text::held_len).sum::<usize>()
-            + self.defaults.held_len()
-            + self.config.held_len()
-            + self.stored.held_len()
-            // Whoever decides what to do has a copy of it.
-            + 4 * own;
-        Weight { held, own, working: working.min(MOST) }
-    }
-
     /// Whether we wrote this record. A label would prove nothing: `helm rollback` copies labels.
     pub fn is_ours(&self) -> bool {
         self.own.is_some()
     }
-}
-
-/// How much memory a record takes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Weight {
-    pub held: usize,
-    /// The length of our part as JSON.
-    pub own: usize,
-    pub working: usize,
 }
 
 /// Where a revision is in its life, in Helm's words.

@@ -407,6 +407,8 @@ impl Life {
             (false, _) => tracing::debug!(reason, attempts, retryMs = retry, "again: {message}"),
         }
         match delay {
+            // Others go ahead of it.
+            Some(delay) if error.lacks_room() => turn.again(delay, Urgency::Recheck),
             Some(delay) => turn.again(delay, by_itself(cr)),
             None => self.come_again_in_time(cr, turn),
         }

@@ -165,7 +165,7 @@ impl Subject<'_> {
     /// An error that may be logged. What only steers the way of a reconcile says nothing.
     pub(super) fn shown_error(&self, error: ReconcileError) -> ReconcileError {
         use ReconcileError::{AtHook, Interrupted, Moment, TooEarly};
-        let is_signal = matches!(error, Interrupted | Moment | TooEarly(_) | AtHook(_));
+        let is_signal = matches!(error, Interrupted | Moment | TooEarly(_) | AtHook(_)) || error.lacks_room();
         if is_signal || self.known().knows_nothing() {
             return error;
         }

@@ -160,7 +160,12 @@ impl ReconcileError {
 
     /// Whether the custom resource says it. What was put off is told when it is done, by whoever does it.
     pub(super) fn is_told(&self) -> bool {
-        !matches!(self, ReconcileError::Interrupted) && self.category() != Category::NotLeading
+        !matches!(self, ReconcileError::Interrupted) && !self.lacks_room() && self.category() != Category::NotLeading
+    }
+
+    /// Whether nothing was done, since records of this size have to wait for those of others.
+    pub(crate) fn lacks_room(&self) -> bool {
+        matches!(self, ReconcileError::Store(StoreError::NoRoom { .. }))
     }
 
     /// Whether the same input gives the same error again.

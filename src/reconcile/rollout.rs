@@ -136,6 +136,7 @@ impl Subject<'_> {
         plan.changing = self.changing_kinds(draft.digest());
         plan.hooked = hooks::at(first, &draft.hooks).into_iter().map(|hook| draft.hooks[hook].name.clone()).collect();
         self.settle(&mut plan, history, &kinds);
+        self.store.settle();
         let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);

@@ -229,14 +229,14 @@ impl<'a> Subject<'a> {
     }
 
     /// What the watch knows of the release. None where only its records can tell.
-    pub fn revisions(&self) -> Option<Revisions> {
+    ///
+    /// # Errors
+    /// There is no room for it now. The records would take more.
+    pub fn revisions(&self) -> Result<Option<Revisions>, StoreError> {
         let records = &self.context.records;
         let weight = records.weight(&self.namespace, &self.release);
-        // Where there is no room, the records are read, when there is.
-        if !self.store.has_room_for(weight) {
-            return None;
-        }
-        records.revisions(&self.namespace, &self.release)
+        self.store.cover(&self.namespace, &self.release, weight)?;
+        Ok(records.revisions(&self.namespace, &self.release))
     }
 
     /// Whether nothing was ever deployed for this custom resource.
@@ -365,7 +365,7 @@ impl<'a> Subject<'a> {
     async fn through(&self, wish: &Wish, kinds: Arc<Kinds>) -> Result<Option<Through>, ReconcileError> {
         let lookup = self.context.watch.lookup;
         let Some(needs) = Needs::of(&wish.chart, &wish.values, lookup, &kinds.catalog) else { return Ok(None) };
-        let has_records = !self.revisions().is_some_and(|known| known.is_empty());
+        let has_records = !self.revisions()?.is_some_and(|known| known.is_empty());
         let history = match needs.objects && has_records {
             true => self.history().await?,
             false => History::default(),

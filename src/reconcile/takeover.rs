@@ -142,6 +142,7 @@ impl Subject<'_> {
         let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
         let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
         self.leave_to_others(&mut plan, &there).await?;
+        self.store.settle();
         let known = |_: &_, _: &str| false;
         // What helm did took our marks off the objects.
         let allowed = Allowed { helm_marks: true, ..self.allowed(true) };

@@ -92,7 +92,7 @@ impl Subject<'_> {
     /// A record whose signature covers what it says, but not how it is packed: `chartwright test` wrote its results into it. Without a new
     /// signature the watch would not know it.
     pub(super) async fn sealed_again(&self, latest: &Release) -> Result<Release, ReconcileError> {
-        let seen = self.revisions();
+        let seen = self.revisions()?;
         let is_unknown = seen.as_ref().and_then(|seen| seen.latest()).is_some_and(|seen| {
             seen.revision == latest.revision && seen.own.is_none() && latest.proof == Proof::Record
         });

@@ -42,8 +42,14 @@ pub const CHART_BYTES: usize = 128 * 1024;
 pub const SHORT_TEXT_BYTES: usize = 1024 * 1024;
 /// Records of one release.
 pub const REVISIONS: usize = 2_000;
-/// Our parts of all records of one release together.
+/// Our parts of all records of one release together, in what the watch knows.
 pub const OWN_OF_ALL_REVISIONS: usize = 24 * 1024 * 1024;
+/// What is read of all records of one release: bytes unpacked, and [`ITEM_BYTES`] for each item. It bounds the time that a release takes.
+pub const READ_OF_ALL_REVISIONS: usize = 128 * 1024 * 1024;
+/// The memory that all records of one release may take together.
+pub const HELD_OF_ALL_REVISIONS: usize = 48 * 1024 * 1024;
+/// An item takes as much time as so many bytes of text.
+const ITEM_BYTES: usize = 32;
 
 /// The limit that a record exceeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,11 +80,23 @@ pub enum ReadError {
 
 /// Reads JSON, packed or not, into a type, without ever holding all of its text.
 pub fn read<T: DeserializeOwned>(stored: &[u8], limits: &'static Limits) -> Result<T, ReadError> {
-    let result = match gzip::is_packed(stored) {
-        true => serde_json::from_reader(BufReader::new(Metered::new(MultiGzDecoder::new(stored), limits))),
-        false => serde_json::from_reader(BufReader::new(Metered::new(stored, limits))),
-    };
-    result.map_err(|error| match error.is_io() {
+    read_counted(stored, limits).map(|(read, _)| read)
+}
+
+/// The same, with how much it was, as [`READ_OF_ALL_REVISIONS`] counts it.
+pub fn read_counted<T: DeserializeOwned>(stored: &[u8], limits: &'static Limits) -> Result<(T, usize), ReadError> {
+    match gzip::is_packed(stored) {
+        true => read_from(MultiGzDecoder::new(stored), limits),
+        false => read_from(stored, limits),
+    }
+}
+
+fn read_from<T: DeserializeOwned>(json: impl Read, limits: &'static Limits) -> Result<(T, usize), ReadError> {
+    let mut reader = BufReader::new(Metered::new(json, limits));
+    let result = serde_json::from_reader(&mut reader);
+    let Meter { bytes, items, .. } = reader.get_ref().meter;
+    let counted = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(items * ITEM_BYTES);
+    result.map(|read| (read, counted)).map_err(|error| match error.is_io() {
         false => ReadError::Json(error),
         true => match io::Error::from(error).downcast::<Exceeded>() {
             Ok(exceeded) => ReadError::Exceeded(exceeded),
@@ -194,6 +212,17 @@ mod tests {
         assert_eq!(exceeded("[[[]]]"), None);
         assert_eq!(exceeded("[[[[]]]]"), Some(Exceeded::Depth(3)));
         assert_eq!(exceeded("[[],[],[]]"), Some(Exceeded::Items(5)));
+    }
+
+    #[test]
+    fn what_is_read_is_counted() {
+        for json in [r#"{"a": [1, 2]}"#.to_owned(), format!("[{}1]", "1,".repeat(50_000))] {
+            let items = json.matches(['[', '{', ',']).count();
+            for stored in [json.as_bytes().to_vec(), gzip::pack(json.as_bytes())] {
+                let (_, counted) = read_counted::<IgnoredAny>(&stored, &RECORD).unwrap();
+                assert_eq!(counted, json.len() + ITEM_BYTES * items);
+            }
+        }
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct Stored {
     owners: Vec<String>,
     /// The hash of the content, once somebody worked it out.
     pub(super) content: Option<Hash>,
+    /// How much was read of it, unpacked.
+    counted: usize,
 }
 
 impl Stored {
@@ -101,9 +103,16 @@ impl Stored {
         !self.has_templates
     }
 
+    /// How much was read of it, as [`budget::READ_OF_ALL_REVISIONS`] counts it.
+    pub(super) fn counted(&self) -> usize {
+        self.counted
+    }
+
     /// How much memory it takes.
     pub(super) fn held_len(&self) -> usize {
-        [&self.helm, &self.own].into_iter().flatten().map(|bytes| bytes.len()).sum()
+        let labels = [&self.digest_label, &self.owner_label, &self.resource_version].into_iter().flatten();
+        [&self.helm, &self.own].into_iter().flatten().map(|bytes| bytes.len()).sum::<usize>()
+            + labels.chain(&self.owners).map(|text| size_of::<String>() + text.len()).sum::<usize>()
     }
 }
 
@@ -286,11 +295,13 @@ fn decode_within(
     let packed = data(secret, HELM_KEY).ok_or_else(|| unreadable(Unreadable::NoData))?;
     let helm = unwrapped(packed).map_err(|error| unreadable(Unreadable::Base64(error)))?;
     let own = data(secret, OWN_KEY).map(|bytes| Own::within(bytes, own_limits)).transpose();
-    let own = own.map_err(|error| match error {
-        OwnError::Exceeded(exceeded) => RecordError::Exceeded { secret: place.clone(), exceeded },
-        error => RecordError::Own { secret: place.clone(), error },
-    })?;
-    let json::Read { mut release, has_templates } =
+    let (own, counted_own) = own
+        .map_err(|error| match error {
+            OwnError::Exceeded(exceeded) => RecordError::Exceeded { secret: place.clone(), exceeded },
+            error => RecordError::Own { secret: place.clone(), error },
+        })?
+        .unzip();
+    let json::Read { mut release, has_templates, counted } =
         json::read(&helm, limits).map_err(|error| RecordError::of_reading(&place, error))?;
     if release.revision > LAST_REVISION {
         return Err(unreadable(Unreadable::Revision(release.revision)));
@@ -307,7 +318,8 @@ fn decode_within(
         return Err(unreadable(Unreadable::Mark { hook: mark.hook, hooks: release.hooks.len() }));
     }
     release.own = own;
-    release.stored = Stored { has_templates, ..stored(secret, Some(helm)) };
+    let counted = counted + counted_own.unwrap_or_default();
+    release.stored = Stored { has_templates, counted, ..stored(secret, Some(helm)) };
     Ok(release)
 }
 
@@ -326,6 +338,7 @@ fn stored(secret: &Secret, helm: Option<Vec<u8>>) -> Stored {
         written_at: written_at(secret),
         owners: owners(secret),
         content: None,
+        counted: 0,
     }
 }
 

@@ -1,17 +1,23 @@
 //! All revisions of one release, oldest first, and what follows from them. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::{Applied, Own, OwnerMark, Release, Status};
 use crate::object::ObjectId;
 
+/// Clones share the revisions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
-    releases: Vec<Release>,
+    releases: Vec<Arc<Release>>,
 }
 
 impl History {
-    pub fn new(mut releases: Vec<Release>) -> Self {
+    pub fn new(releases: Vec<Release>) -> Self {
+        History::of(releases.into_iter().map(Arc::new).collect())
+    }
+
+    fn of(mut releases: Vec<Arc<Release>>) -> Self {
         releases.sort_by_key(|release| release.revision);
         History { releases }
     }
@@ -21,21 +27,21 @@ impl History {
     }
 
     pub fn into_releases(self) -> impl Iterator<Item = Release> {
-        self.releases.into_iter()
+        self.releases.into_iter().map(Arc::unwrap_or_clone)
     }
 
     /// Oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Release> + Clone {
-        self.releases.iter()
+        self.releases.iter().map(|release| &**release)
     }
 
     pub fn get(&self, revision: u32) -> Option<&Release> {
         let at = self.releases.binary_search_by_key(&revision, |release| release.revision).ok()?;
-        self.releases.get(at)
+        self.releases.get(at).map(|release| &**release)
     }
 
     pub fn latest(&self) -> Option<&Release> {
-        self.releases.last()
+        self.releases.last().map(|release| &**release)
     }
 
     /// The newest revision that is deployed.
@@ -100,8 +106,8 @@ impl History {
     /// The same with one record in the place of what was known of it.
     pub fn with(mut self, release: Release) -> Self {
         self.releases.retain(|known| known.revision != release.revision);
-        self.releases.push(release);
-        History::new(self.releases)
+        self.releases.push(Arc::new(release));
+        History::of(self.releases)
     }
 
     /// Revisions of other tools whose objects may be in the cluster: their manifests tell which.
@@ -127,7 +133,7 @@ impl History {
         }
         let deployed = self.deployed().map(|release| release.revision);
         let (old, newest) = self.releases.split_at(self.releases.len().saturating_sub(limit));
-        let known = newest.iter().chain(self.deployed()).flat_map(objects_of);
+        let known = newest.iter().map(|release| &**release).chain(self.deployed()).flat_map(objects_of);
         let mut known: BTreeSet<Key> = known.map(|object| key(&object.id)).collect();
         let mut expired = vec![];
         // The newest first: what it knows, an older one need not.
@@ -162,6 +168,8 @@ impl History {
 type Key<'a> = (&'a str, &'a str, Option<&'a str>, &'a str);
 
 fn key(id: &ObjectId) -> Key<'_> {
+    #[cfg(test)]
+    crate::steps::count();
     (&id.group, &id.kind, id.namespace.as_deref(), &id.name)
 }
 
@@ -173,6 +181,7 @@ fn objects_of(release: &Release) -> &[Applied] {
 mod tests {
     use super::super::codec::tests::release;
     use super::*;
+    use crate::steps;
     use Status::*;
 
     /// An object is written as `name=uid`, or `name` where the UID is not known.
@@ -291,5 +300,36 @@ mod tests {
         ]);
         assert_eq!(history.expired(1), [3]);
         assert_eq!(known(&history), ["a=1", "b=1", "lost=1"]);
+    }
+
+    #[test]
+    fn the_steps_grow_with_the_objects_and_with_the_revisions() {
+        let named = |number: usize| applied(&format!("c{number}=1"), "v1");
+        let with = |number: u32, objects: Vec<Applied>| {
+            let mut release = revision(number, Failed, &[]);
+            release.own.as_mut().unwrap().objects = objects;
+            release
+        };
+        let of_objects = |number: usize| History::new(vec![with(1, (0..number).map(named).collect()), with(2, vec![])]);
+        let of_revisions =
+            |number: usize| History::new((0..number).map(|it| with(it as u32, vec![named(it)])).collect());
+        for history in [&of_objects as &dyn Fn(usize) -> History, &of_revisions] {
+            steps::assert_linear("expired", |number| {
+                let history = history(number);
+                steps::of(|| history.expired(1))
+            });
+            steps::assert_linear("objects_since_deployed", |number| {
+                let history = history(number);
+                steps::of(|| assert_eq!(history.objects_since_deployed().len(), number))
+            });
+        }
+    }
+
+    #[test]
+    fn clones_share_the_revisions() {
+        let history = History::new(vec![revision(1, Deployed, &[]), revision(2, Failed, &[])]);
+        let other = history.clone().with(revision(3, Deployed, &[]));
+        assert!(std::ptr::eq(history.get(1).unwrap(), other.get(1).unwrap()));
+        assert_eq!((history.latest().unwrap().revision, other.latest().unwrap().revision), (2, 3));
     }
 }

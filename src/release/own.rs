@@ -224,19 +224,21 @@ impl Own {
 
     /// Reads both. The format is looked at first: a newer one may differ in everything else.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, OwnError> {
-        Own::within(bytes, &OWN)
+        Own::within(bytes, &OWN).map(|(own, _)| own)
     }
 
-    pub(super) fn within(bytes: &[u8], limits: &'static Limits) -> Result<Self, OwnError> {
+    /// The same, with how much was read.
+    pub(super) fn within(bytes: &[u8], limits: &'static Limits) -> Result<(Self, usize), OwnError> {
         let version: Version = budget::read(bytes, limits)?;
         if version.format > FORMAT {
             return Err(OwnError::NewerFormat(version.format));
         }
-        let own: Own = budget::read(bytes, limits)?;
+        let (own, counted): (Own, usize) = budget::read_counted(bytes, limits)?;
         let lists = [own.objects.len(), own.kept.len(), own.shipped.len(), own.hooks.len()];
         match lists.iter().any(|length| *length > OBJECTS) {
             true => Err(OwnError::Exceeded(Exceeded::Objects)),
-            false => Ok(own),
+            // The format was read first.
+            false => Ok((own, 2 * counted)),
         }
     }
 }

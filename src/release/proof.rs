@@ -234,14 +234,13 @@ impl Signer {
         signed.packed == *packed && key.verifies(&signed.statement(subject, own), &signed.signature)
     }
 
-    /// What vouches for a record that was read. `own` and `signature` are its data keys, `owner` is the UID of the custom resource that
-    /// asks, where it is known.
-    pub fn judge(&self, release: &Release, keys: DataKeys<'_>, labels: Labels<'_>, owner: Option<&str>) -> Proof {
-        let DataKeys { own, signature } = keys;
+    /// What vouches for a record that was read. `owner` is the UID of the custom resource that asks, where it is known.
+    pub fn judge(&self, release: &Release, read: Evidence<'_>, owner: Option<&str>) -> Proof {
+        let Evidence { own, signature, labels, content } = read;
         let Some(key) = self.public() else {
             return if own.is_some() { Proof::Record } else { unchecked(release, labels) };
         };
-        let (subject, content) = (Subject::of(release), content_hash(release));
+        let subject = Subject::of(release);
         if let (Some(own), Some(signed)) = (own, RecordSignature::read(signature)) {
             let is_signed = key.verifies(&signed.statement(subject, own), &signed.signature);
             if is_signed && signed.content == content {
@@ -275,11 +274,15 @@ fn unchecked(release: &Release, labels: Labels<'_>) -> Proof {
     }
 }
 
-/// The data keys of a record that matter here.
-#[derive(Clone, Copy, Default)]
-pub struct DataKeys<'a> {
+/// What of a record that was read matters here.
+#[derive(Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The data keys.
     pub own: Option<&'a [u8]>,
     pub signature: Option<&'a [u8]>,
+    pub labels: Labels<'a>,
+    /// [`content_hash`] of the record.
+    pub content: Hash,
 }
 
 /// The labels of a record that matter here.

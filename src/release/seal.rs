@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 
 use super::codec::{DIGEST_LABEL, HELM_KEY, OWN_KEY};
-use super::proof::{Confirmed, DataKeys, Doubt, Labels, Proof, SIGNATURE_KEY, SIGNATURE_LABELS, Signatures, Signer};
+use super::proof::{Confirmed, Doubt, Evidence, Labels, Proof, SIGNATURE_KEY, SIGNATURE_LABELS, Signatures, Signer};
 use super::{History, Release, proof};
 
 /// Signs the Secret of a new record.
@@ -46,11 +46,12 @@ fn signatures(release: &Release, signer: &Signer, bytes: impl Fn(&str) -> Option
 /// A record that was read from a Secret, with what vouches for it. Our data is taken out where nothing does.
 pub fn judged(release: Release, secret: &Secret, signer: &Signer, owner: Option<&str>) -> Release {
     let data = |key: &str| secret.data.as_ref().and_then(|data| data.get(key)).map(|bytes| bytes.0.as_slice());
-    let keys = DataKeys { own: data(OWN_KEY), signature: data(SIGNATURE_KEY) };
     let labels = Labels::of(secret.metadata.labels.as_ref(), DIGEST_LABEL);
-    let proof = signer.judge(&release, keys, labels, owner);
+    let content = proof::content_hash(&release);
+    let evidence = Evidence { own: data(OWN_KEY), signature: data(SIGNATURE_KEY), labels, content };
+    let proof = signer.judge(&release, evidence, owner);
     let mut release = with_proof(release, proof);
-    release.stored.content = Some(proof::content_hash(&release));
+    release.stored.content = Some(content);
     release
 }
 

@@ -12,9 +12,10 @@ use kube::api::{Api, DeleteParams, ListParams, PartialObjectMeta, Patch, PatchPa
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::budget::{OWN_OF_ALL_REVISIONS, REVISIONS};
+use super::budget::{HELD_OF_ALL_REVISIONS, READ_OF_ALL_REVISIONS, REVISIONS};
 use super::codec::{self, RecordError, Unreadable};
 use super::lease::{Lease, NoRoom};
+use super::reading::Reading;
 use super::{History, Records, Release, Signer, proof, seal};
 use crate::aside;
 use crate::calls::Calls;
@@ -49,8 +50,9 @@ pub enum StoreError {
     )]
     TooManyRevisions { release: String },
     #[error(
-        "the records of release {release} list more objects than this operator holds at once ({} MiB of `chartwright` data); delete old records, or let `maxHistory` keep fewer",
-        OWN_OF_ALL_REVISIONS / 1024 / 1024
+        "the records of release {release} hold more than this operator reads of one release ({} MiB unpacked, {} MiB in memory); delete old or large records (Secrets with the labels owner=helm and name), or let `maxHistory` keep fewer",
+        READ_OF_ALL_REVISIONS / 1024 / 1024,
+        HELD_OF_ALL_REVISIONS / 1024 / 1024
     )]
     TooMuchInAll { release: String },
     #[error("the operator is busy with large release records; it reads those of release {release} later")]
@@ -117,44 +119,40 @@ impl Store {
     pub async fn history(&self, namespace: &str, release: &str) -> Result<History, StoreError> {
         let mut params = ListParams::default().labels(&format!("owner=helm,name={release}")).limit(FIRST_PAGE);
         let api = self.texts(namespace);
-        let place = || format!("{namespace}/{release}");
-        let mut held = Held::default();
+        let mut reading = self.reading(namespace, release);
         loop {
             let page = {
                 let _turn = FETCHES.acquire().await;
-                self.calls.within(api.list(&params)).await
+                let page = self.calls.within(api.list(&params)).await.map_err(|error| StoreError::Api {
+                    verb: "list",
+                    what: format!("the records of release {namespace}/{release}"),
+                    error: Box::new(error),
+                })?;
+                // What finds no room goes before another page comes.
+                reading.cover(page.items.iter().map(Tolerant::len).sum())?;
+                page
             };
-            let page = page.map_err(|error| StoreError::Api {
-                verb: "list",
-                what: format!("the records of release {}", place()),
-                error: Box::new(error),
-            })?;
             if page.items.iter().map(Tolerant::len).sum::<usize>() < SMALL_PAGE_BYTES {
                 params.limit = params.limit.map(|limit| (limit * 2).min(LARGEST_PAGE));
             }
-            for secret in page.items {
-                if held.releases.len() == REVISIONS {
-                    return Err(StoreError::TooManyRevisions { release: place() });
-                }
-                held.add(self.read(of_text(secret)?).await?);
-                if held.own_len > OWN_OF_ALL_REVISIONS {
-                    return Err(StoreError::TooMuchInAll { release: place() });
-                }
-                self.lease
-                    .cover(held.bytes + held.working)
-                    .await
-                    .map_err(|NoRoom| StoreError::NoRoom { release: place() })?;
-            }
+            let secrets: Vec<Secret> = page.items.into_iter().map(of_text).collect::<Result<_, _>>()?;
+            reading = reading.read(secrets).await?;
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(seal::compared(History::new(held.releases), None)),
+                None => return Ok(seal::compared(History::new(reading.into_releases()), None)),
             }
         }
     }
 
-    /// Takes room for so many bytes more that are held elsewhere, if there is any right now.
-    pub fn has_room_for(&self, bytes: usize) -> bool {
-        self.lease.cover_now(bytes)
+    /// Takes room for so many bytes that are held of a release elsewhere.
+    pub fn cover(&self, namespace: &str, release: &str, bytes: usize) -> Result<(), StoreError> {
+        let covered = self.lease.cover(namespace, bytes, 0);
+        covered.map_err(|NoRoom| StoreError::NoRoom { release: format!("{namespace}/{release}") })
+    }
+
+    /// Gives back the room that was only needed to read the objects of records: none is read any more.
+    pub fn settle(&self) {
+        self.lease.settle();
     }
 
     /// One revision.
@@ -171,11 +169,9 @@ impl Store {
                 error: Box::new(error),
             },
         })?;
-        let found = self.read(of_text(secret)?).await?;
-        let weight = found.weight();
-        let covered = self.lease.cover(weight.held + weight.working).await;
-        covered.map_err(|NoRoom| StoreError::NoRoom { release: format!("{namespace}/{release}") })?;
-        Ok(found)
+        let read = self.reading(namespace, release).read(vec![of_text(secret)?]).await?;
+        let changed = StoreError::Changed { secret: format!("{namespace}/{name}") };
+        read.into_releases().pop().ok_or(changed)
     }
 
     /// Whether a Secret can hold a record, also when its objects were applied.
@@ -294,14 +290,8 @@ impl Store {
         }
     }
 
-    /// Reads a record, with what vouches for it, apart from all else where it holds much.
-    async fn read(&self, secret: Secret) -> Result<Release, RecordError> {
-        let (signer, owner) = (self.signer.clone(), self.owner.clone());
-        let judged = move |release: Release, secret: &Secret| seal::judged(release, secret, &signer, owner.as_deref());
-        match codec::decode_quickly(&secret) {
-            Some(result) => Ok(judged(result?, &secret)),
-            None => aside::run(move || Ok(judged(codec::decode(&secret)?, &secret))).await,
-        }
+    fn reading(&self, namespace: &str, release: &str) -> Reading {
+        Reading::of(namespace, release, self.signer.clone(), self.owner.clone(), self.lease.clone())
     }
 
     fn api(&self, namespace: &str) -> Api<Secret> {
@@ -322,26 +312,6 @@ fn of_text(text: Tolerant<Secret>) -> Result<Secret, RecordError> {
         metadata.name.as_deref().unwrap_or_default()
     );
     text.without_fields().map_err(|error| RecordError::Unreadable { secret, reason: Unreadable::Json(error) })
-}
-
-/// The revisions that were read so far, and how much memory they take.
-#[derive(Default)]
-struct Held {
-    releases: Vec<Release>,
-    bytes: usize,
-    own_len: usize,
-    /// Of the largest one: they are worked with one after the other.
-    working: usize,
-}
-
-impl Held {
-    fn add(&mut self, release: Release) {
-        let weight = release.weight();
-        self.bytes += weight.held;
-        self.working = self.working.max(weight.working);
-        self.own_len += weight.own;
-        self.releases.push(release);
-    }
 }
 
 fn encoded(release: &Release) -> Result<Secret, RecordError> {

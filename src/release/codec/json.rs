@@ -68,11 +68,13 @@ pub fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deseri
 pub struct Read {
     pub release: Release,
     pub has_templates: bool,
+    /// How much was read.
+    pub counted: usize,
 }
 
 /// Reads a record's JSON, packed or not.
 pub fn read(stored: &[u8], limits: &'static Limits) -> Result<Read, ReadError> {
-    let reading: Reading = budget::read(stored, limits)?;
+    let (reading, counted): (Reading, usize) = budget::read_counted(stored, limits)?;
     check(&reading).map_err(ReadError::Exceeded)?;
     let has_templates = reading.chart.templates.0;
     let release = Release {
@@ -94,7 +96,7 @@ pub fn read(stored: &[u8], limits: &'static Limits) -> Result<Read, ReadError> {
         proof: Proof::default(),
         stored: Stored::default(),
     };
-    Ok(Read { release, has_templates })
+    Ok(Read { release, has_templates, counted })
 }
 
 fn check(reading: &Reading) -> Result<(), Exceeded> {

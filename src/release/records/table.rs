@@ -183,7 +183,8 @@ impl Table {
 
 impl Known {
     fn entries(&self, namespace: &str, release: &str) -> &[(u32, Entry)] {
-        self.0.get(namespace).and_then(|releases| releases.get(release)).map_or(&[], |entries| &entries.sorted)
+        let entries = self.0.get(namespace).and_then(|releases| releases.get(release));
+        entries.map_or(&[], |entries| &entries.sorted)
     }
 
     fn has_too_many(&self, namespace: &str, release: &str) -> bool {
@@ -193,7 +194,7 @@ impl Known {
 
     fn get(&self, spot: &Spot) -> Option<&Entry> {
         let entries = self.entries(&spot.namespace, &spot.release);
-        let at = entries.binary_search_by_key(&spot.revision, |(revision, _)| *revision).ok()?;
+        let at = place_of(entries, spot.revision).ok()?;
         entries.get(at).map(|(_, entry)| entry)
     }
 
@@ -212,7 +213,7 @@ impl Known {
     fn put(&mut self, spot: &Spot, entry: Entry) -> bool {
         let releases = self.0.entry(spot.namespace.clone()).or_default();
         let entries = releases.entry(spot.release.clone()).or_default();
-        match entries.sorted.binary_search_by_key(&spot.revision, |(revision, _)| *revision) {
+        match place_of(&entries.sorted, spot.revision) {
             Ok(at) => {
                 let known = &mut entries.sorted[at].1;
                 if known.version >= entry.version {
@@ -237,7 +238,7 @@ impl Known {
     fn remove(&mut self, spot: &Spot, version: u64) -> bool {
         let Some(releases) = self.0.get_mut(&spot.namespace) else { return false };
         let Some(entries) = releases.get_mut(&spot.release) else { return false };
-        let at = entries.sorted.binary_search_by_key(&spot.revision, |(revision, _)| *revision).ok();
+        let at = place_of(&entries.sorted, spot.revision).ok();
         let Some(at) = at.filter(|at| entries.sorted[*at].1.version <= version) else { return false };
         let (_, entry) = entries.sorted.remove(at);
         if entries.sorted.is_empty() {
@@ -250,9 +251,34 @@ impl Known {
     }
 }
 
+/// Where the entry of a revision is, or belongs.
+fn place_of(entries: &[(u32, Entry)], revision: u32) -> Result<usize, usize> {
+    entries.binary_search_by_key(&revision, |(revision, _)| {
+        #[cfg(test)]
+        crate::steps::count();
+        *revision
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::steps;
+
+    #[test]
+    fn the_steps_for_a_record_grow_with_the_logarithm_of_the_revisions() {
+        for number in [10, 100, REVISIONS as u32] {
+            let (mut table, most) = (Table::default(), (number.ilog2() + 2) as usize);
+            for revision in (0..number).rev() {
+                let steps = steps::of(|| table.put(&spot(revision), entry(1, Status::Failed)));
+                assert!(steps <= most, "{steps} steps to add one of {number}");
+            }
+            let steps = steps::of(|| table.bury(&spot(0), None));
+            assert!(steps <= 2 * most, "{steps} steps to bury one of {number}");
+            let steps = steps::of(|| table.remove(&spot(1), 2));
+            assert!(steps <= most, "{steps} steps to remove one of {number}");
+        }
+    }
 
     impl Table {
         fn revisions(&self, namespace: &str, release: &str) -> Option<Revisions> {

@@ -183,6 +183,34 @@ pub fn within_limits(victims: &[String]) -> Vec<Record> {
     victims.iter().flat_map(|victim| [of(victim, 2, None), of(victim, 3, Some(&own)), of(victim, 4, None)]).collect()
 }
 
+/// For each custom resource records that are a few kilobytes each, and become long lists of short texts: events of hooks, and our own
+/// part where nothing vouches for it. Others have a long description.
+pub fn much_from_little(victims: &[String]) -> Vec<Record> {
+    let empty = |count: usize| repeated("\"\",", count);
+    let plain = rest("failed", r#""manifest": """#);
+    let hooks = rest("failed", &format!(r#""hooks": [{{"name": "h", "events": [{}]}}]"#, empty(190_000)));
+    let described = packed(&format!(
+        r#""info": {{"status": "failed", "description": "{}"}}, "chart": {{"metadata": {{"name": "app", "version": "0.1.0"}}}}}}"#,
+        "x".repeat(1_000_000)
+    ));
+    let own = packed(&own_of(&format!(r#""sourced": [{}]"#, empty(390_000))));
+    let of = |victim: &String, revision, rest: &Arc<Vec<u8>>, own: Option<&Arc<Vec<u8>>>| Record {
+        whose: Whose::Victim(victim.clone()),
+        revision,
+        status: "failed",
+        rest: rest.clone(),
+        own: own.cloned(),
+    };
+    let one = |(number, victim): (usize, &String)| {
+        // Every second release is more than is read of one.
+        let many = if number % 2 == 0 { 2 } else { 8 };
+        let claimed = (0..many).map(|it| of(victim, 10 + it, &plain, Some(&own)));
+        let others = [of(victim, 2, &hooks, None), of(victim, 3, &described, None), of(victim, 4, &described, None)];
+        claimed.chain(others).collect::<Vec<_>>()
+    };
+    victims.iter().enumerate().flat_map(one).collect()
+}
+
 impl Record {
     fn secret(&self, project: &Project, quiet: &str) -> Secret {
         let (namespace, release) = match &self.whose {
