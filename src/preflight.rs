@@ -83,6 +83,8 @@ pub struct Preflight {
     pub marked: HashSet<ObjectId>,
     /// Not there yet.
     pub new: HashSet<ObjectId>,
+    /// Seen in the cluster. An object that nobody can ask for yet is neither new nor there.
+    pub there: HashSet<ObjectId>,
     /// Kinds that this release makes others of: nobody can say yet what their objects may be.
     pub changing: HashSet<GroupKind>,
 }
@@ -222,6 +224,8 @@ struct Adoptions {
     /// Taken from nobody right now.
     new: HashSet<ObjectId>,
     marked: HashSet<ObjectId>,
+    /// Whatever was found.
+    there: HashSet<ObjectId>,
 }
 
 impl Asker<'_> {
@@ -240,7 +244,7 @@ impl Asker<'_> {
                     return Err(Rejected { category: Category::Waiting, message });
                 }
                 self.check_content(&id, &answer.object)?;
-                self.note_mark(&id, &answer.object.metadata);
+                self.note(&id, &answer.object.metadata);
                 if !(self.known)(&id, &uid) {
                     self.check_owner(planned, &id).await?;
                 }
@@ -258,7 +262,7 @@ impl Asker<'_> {
         if check_claim(id, &live, self.target, self.allowed)? {
             self.seen().new.insert(id.clone());
         }
-        self.note_mark(id, &live);
+        self.note(id, &live);
         Ok(())
     }
 
@@ -276,9 +280,11 @@ impl Asker<'_> {
         }
     }
 
-    fn note_mark(&self, id: &ObjectId, live: &ObjectMeta) {
+    fn note(&self, id: &ObjectId, live: &ObjectMeta) {
+        let mut seen = self.seen();
+        seen.there.insert(id.clone());
         if adoption::is_marked(live) {
-            self.seen().marked.insert(id.clone());
+            seen.marked.insert(id.clone());
         }
     }
 
@@ -299,6 +305,7 @@ impl Asker<'_> {
         let unmarked = unmarked.map(|planned| planned.object.id()).filter(|id| !preflight.new.contains(id));
         preflight.adopted = seen.new.into_iter().chain(unmarked).filter(|id| !seen.marked.contains(id)).collect();
         preflight.marked = seen.marked;
+        preflight.there = seen.there;
     }
 
     /// Whether an error speaks about the object or about something that is still to come.

@@ -146,7 +146,7 @@ impl Subject<'_> {
         let preflight = self.stage(Stage::Preflight, preflight(&plan, &target, &known, allowed, &self.calls)).await?;
         let is_there = |planned: &Planned| {
             let id = planned.object.id();
-            !preflight.new.contains(&id) && !preflight.adopted.contains(&id)
+            preflight.there.contains(&id) && !preflight.adopted.contains(&id)
         };
         if !history.iter().any(Release::is_ours)
             && !self.keeps_generated.load(Ordering::Relaxed)

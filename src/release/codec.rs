@@ -51,7 +51,7 @@ pub(super) const HELM_KEY: &str = "release";
 pub(super) const OWN_KEY: &str = "chartwright";
 
 /// What a Secret held when it was read. Opaque: only the codec writes and reads it.
-#[derive(Clone, Default, PartialEq)]
+#[derive(Clone, Default)]
 pub struct Stored {
     /// Helm's JSON, packed or not.
     helm: Option<Arc<[u8]>>,
@@ -113,6 +113,15 @@ impl Stored {
         let labels = [&self.digest_label, &self.owner_label, &self.resource_version].into_iter().flatten();
         [&self.helm, &self.own].into_iter().flatten().map(|bytes| bytes.len()).sum::<usize>()
             + labels.chain(&self.owners).map(|text| size_of::<String>() + text.len()).sum::<usize>()
+    }
+}
+
+/// By what the Secret held. What was computed from it on reading does not count.
+impl PartialEq for Stored {
+    fn eq(&self, other: &Self) -> bool {
+        let held = |it: &Self| (it.helm.clone(), it.own.clone(), it.has_templates, it.resource_version.clone());
+        let marks = |it: &Self| (it.digest_label.clone(), it.owner_label.clone(), it.written_at, it.owners.clone());
+        held(self) == held(other) && marks(self) == marks(other)
     }
 }
 

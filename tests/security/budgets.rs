@@ -287,7 +287,7 @@ async fn large_lists_of_fields_and_rules_keep_nobody_from_work() {
         post(&project, &format!("/api/v1/namespaces/{elsewhere}/configmaps"), map).await;
     }
     project.apply("web", objects("mine", "green")).await;
-    deployed_within(&project, "mine", "green").await;
+    edit(&project, "mine", "red", LONG).await;
     pulse.check();
     assert!(operator.runs(), "{}", operator.log());
 }

@@ -5,11 +5,12 @@
 use std::time::Duration;
 
 use chartwright::calls::Calls;
-use chartwright::release::{Own, Release, Status, Store};
+use chartwright::release::{HeldBy, Hold, Own, Release, Status, Store};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::harness::command_line::Said;
 use crate::harness::{Operator, Project, config, stays, until, within};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
@@ -20,11 +21,13 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: '{{ .Release.Name }}'}
 data: {colour: '{{ .Values.colour }}'}
+{{ if ne .Values.colour "small" }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}
 rules: []
+{{ end }}
 ---
 apiVersion: v1
 kind: Secret
@@ -118,6 +121,40 @@ impl Tenant {
         assert!(bindings.get_opt(&evil).await.unwrap().is_none());
     }
 
+    /// Waits until this revision, or a later one, is deployed.
+    async fn deployed_from(&self, revision: u32) -> Release {
+        until(&format!("revision {revision} is deployed"), async || {
+            let history = self.store().history(&self.project.namespace, "web").await.ok()?;
+            let latest = history.latest().filter(|it| it.revision >= revision && it.status == Status::Deployed);
+            latest.cloned()
+        })
+        .await
+    }
+
+    /// The resource versions of the objects that the chart makes: they change with every write.
+    async fn versions(&self) -> Vec<Option<String>> {
+        let role = format!("{}-web", self.project.namespace);
+        vec![
+            self.project.get("v1", "ConfigMap", "web").await.and_then(|it| it.resource_version()),
+            self.project.get("v1", "Secret", "web-random").await.and_then(|it| it.resource_version()),
+            self.project.find(RBAC, "ClusterRole", None, &role).await.and_then(|it| it.resource_version()),
+        ]
+    }
+
+    /// The Secrets of the operator.
+    fn own_secrets(&self) -> Api<DynamicObject> {
+        self.project.objects("v1", "Secret", Some(&self.system))
+    }
+
+    async fn lose_ledger(&self) {
+        let all = ListParams::default().labels("chartwright.dev/ledger");
+        self.own_secrets().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    }
+
+    fn trust(&self, arguments: &[&str]) -> Said {
+        self.project.cli(&[&["trust"], arguments, &["--operator-namespace", &self.system]].concat())
+    }
+
     async fn password(&self) -> Value {
         self.project.get("v1", "Secret", "web-random").await.unwrap().data["data"]["password"].clone()
     }
@@ -155,13 +192,14 @@ async fn what_is_written_into_a_signed_record_is_not_applied() {
     // Drift makes the operator read the record.
     tenant.project.configs().delete("web", &DeleteParams::default()).await.unwrap();
     until("the object is there again", async || tenant.project.get("v1", "ConfigMap", "web").await).await;
+    tenant.deployed_from(2).await;
     tenant.nothing_came_of_it().await;
     assert_eq!(tenant.password().await, before, "generated values stay");
     drop(operator);
     // The same while the operator is down.
     tenant.project.forge("web", 2, |release| with_evil(release, &binding)).await;
     let _operator = tenant.run();
-    tenant.project.condition("web", "Ready", "True").await;
+    tenant.deployed_from(3).await;
     tenant.nothing_came_of_it().await;
     assert_eq!(tenant.password().await, before);
 }
@@ -171,8 +209,10 @@ async fn hooks_inventory_and_holds_of_a_forged_record_are_not_believed() {
     let tenant = Tenant::new().await;
     let victim = tenant.project.another_namespace("victim").await;
     tenant.project.create(within(&victim, config("precious", "theirs"))).await;
-    let _operator = tenant.run();
+    let operator = tenant.run();
     tenant.deploy("blue").await;
+    tenant.deploy("green").await;
+    drop(operator);
     let binding = tenant.binding();
     let hook = chartwright::release::HookRecord {
         name: tenant.evil(),
@@ -192,14 +232,19 @@ async fn hooks_inventory_and_holds_of_a_forged_record_are_not_believed() {
     };
     tenant
         .project
-        .forge("web", 1, |release| {
+        .forge("web", 2, |release| {
             release.hooks.push(hook);
             if let Some(own) = &mut release.own {
                 own.objects.push(chartwright::release::Applied::new(id, precious.uid()));
+                own.hold = Some(Hold { to: Some(1), digest: own.digest.clone(), by: HeldBy::Helm, failed: None });
             }
         })
         .await;
-    tenant.deploy("green").await;
+    let _operator = tenant.run();
+    tenant.deployed_from(3).await;
+    let status = tenant.project.status("web").await;
+    let conditions = status["conditions"].as_array().unwrap();
+    assert!(conditions.iter().all(|condition| condition["type"] != "Held"), "{status}");
     tenant.project.delete("web").await;
     tenant.project.gone("web").await;
     tenant.nothing_came_of_it().await;
@@ -210,11 +255,12 @@ async fn hooks_inventory_and_holds_of_a_forged_record_are_not_believed() {
 #[tokio::test]
 async fn an_older_revision_that_is_written_again_is_not_applied() {
     let tenant = Tenant::new().await;
-    let _operator = tenant.run();
+    let operator = tenant.run();
     tenant.deploy("blue").await;
     let old = tenant.record(1).await;
     tenant.deploy("green").await;
     let password = tenant.password().await;
+    drop(operator);
     // The newest record goes, and the older one says that it is deployed.
     tenant.records().delete("sh.helm.release.v1.web.v2", &DeleteParams::default()).await.unwrap();
     let mut replayed = old.clone();
@@ -222,11 +268,8 @@ async fn an_older_revision_that_is_written_again_is_not_applied() {
     replayed.meta_mut().uid = None;
     tenant.records().delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await.ok();
     tenant.records().create(&PostParams::default(), &replayed).await.unwrap();
-    until("a newer revision takes its place", async || {
-        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
-        history.latest().filter(|latest| latest.revision >= 3 && latest.status == Status::Deployed).map(|_| ())
-    })
-    .await;
+    let _operator = tenant.run();
+    tenant.deployed_from(3).await;
     assert_eq!(tenant.project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "green");
     assert_eq!(tenant.password().await, password);
 }
@@ -336,7 +379,7 @@ async fn an_implausible_revision_number_is_refused_for_that_release_alone() {
     tenant.deploy("blue").await;
     let source = tenant.store().get(&tenant.project.namespace, "web", 1).await.unwrap();
     let own = source.own.clone().unwrap_or_else(Own::default);
-    for revision in [u32::MAX, 1_000_000_001] {
+    for revision in [u32::MAX, 1_000_000_001, 1_000_000_000, 999_999_999] {
         let forged = Release { revision, own: Some(own.clone()), stored: Default::default(), ..source.clone() };
         tenant.store().create(&forged).await.unwrap();
         let told = tenant.project.not_ready("web", "RecordUnusable").await;
@@ -417,19 +460,146 @@ async fn a_persons_upgrade_with_helm_stays_and_is_not_repaired() {
 }
 
 #[tokio::test]
-async fn without_its_key_the_operator_believes_no_record() {
+async fn after_its_key_is_lost_the_ledger_confirms_what_is_deployed() {
     let tenant = Tenant::new().await;
     let operator = tenant.run();
     tenant.deploy("blue").await;
     drop(operator);
-    let own = tenant.project.objects("v1", "Secret", Some(&tenant.system));
-    own.delete("chartwright-signing-key", &DeleteParams::default()).await.unwrap();
-    let _operator = tenant.run();
-    // The ledger is there, so the operator knows that the release is its own, and renders it again.
-    until("a signed revision takes its place", async || {
-        let history = tenant.store().history(&tenant.project.namespace, "web").await.ok()?;
-        history.latest().filter(|latest| latest.revision == 2 && latest.status == Status::Deployed).map(|_| ())
+    let before = (tenant.versions().await, tenant.record(1).await.data["data"]["chartwright.sig"].clone());
+    tenant.own_secrets().delete("chartwright-signing-key", &DeleteParams::default()).await.unwrap();
+    let operator = tenant.run();
+    until("the record is signed with the new key", async || {
+        let signature = tenant.record(1).await.data["data"]["chartwright.sig"].clone();
+        (signature.is_string() && signature != before.1).then_some(())
     })
     .await;
     tenant.project.condition("web", "Ready", "True").await;
+    assert_eq!(tenant.versions().await, before.0, "no object was changed");
+    drop(operator);
+    // What the ledger does not confirm is not believed with the new key either.
+    let binding = tenant.binding();
+    tenant.own_secrets().delete("chartwright-signing-key", &DeleteParams::default()).await.unwrap();
+    tenant.project.forge("web", 1, |release| with_evil(release, &binding)).await;
+    let _operator = tenant.run();
+    tenant.deployed_from(2).await;
+    tenant.nothing_came_of_it().await;
+}
+
+#[tokio::test]
+async fn without_its_ledger_the_operator_asks_for_the_window() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    tenant.deploy("green").await;
+    drop(operator);
+    let before = tenant.versions().await;
+    tenant.lose_ledger().await;
+    // A record without our part is not believed either: the content is signed, and nobody knows whether it is the newest.
+    let part = json!({"data": {"chartwright": null, "chartwright.sig": null}});
+    tenant.records().patch("sh.helm.release.v1.web.v2", &PatchParams::default(), &Patch::Merge(&part)).await.unwrap();
+    let _operator = tenant.run();
+    tenant.project.not_ready("web", "RecordUnproven").await;
+    tenant.trust(&["open", "--for", "5m", "--yes"]).good();
+    tenant.project.condition("web", "Ready", "True").await;
+    assert_eq!(tenant.versions().await, before, "no object was changed");
+    tenant.deployed_from(2).await;
+}
+
+#[tokio::test]
+async fn a_forgery_that_waits_for_the_window_is_not_signed() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    tenant.lose_ledger().await;
+    // Unsigned, with the right digest, so that the chart is not rendered for another reason.
+    let binding = tenant.binding();
+    let none = json!({
+        "metadata": {"labels": {"chartwright.dev/signature-1": null, "chartwright.dev/signature-2": null}},
+        "data": {"chartwright.sig": null},
+    });
+    tenant.project.forge("web", 1, |release| with_evil(release, &binding)).await;
+    tenant.records().patch("sh.helm.release.v1.web.v1", &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    let _operator = tenant.run();
+    tenant.project.not_ready("web", "RecordUnproven").await;
+    tenant.trust(&["open", "--for", "5m", "--yes"]).good();
+    until("the refusal says why", async || {
+        let status = tenant.project.status("web").await;
+        status.to_string().contains("holds something else than the chart renders").then_some(())
+    })
+    .await;
+    tenant.nothing_came_of_it().await;
+    // Without the record, the chart decides.
+    tenant.records().delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await.unwrap();
+    tenant.project.condition("web", "Ready", "True").await;
+    tenant.nothing_came_of_it().await;
+}
+
+#[tokio::test]
+async fn a_forged_release_name_in_the_status_leads_to_no_other_release() {
+    let tenant = Tenant::new().await;
+    tenant.project.file("theirs/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n");
+    let theirs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {colour: theirs}\n";
+    tenant.project.file("theirs/templates/all.yaml", theirs);
+    tenant.project.helm("helm4", &["install", "mon", "theirs"]);
+    let before = tenant.project.get("v1", "ConfigMap", "theirs").await.unwrap();
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    tenant.deploy("green").await;
+    let status = json!({"status": {"deployedRelease": {"name": "mon", "revision": 1}}});
+    tenant.project.crs().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    tenant.deploy("red").await;
+    tenant.project.delete("web").await;
+    tenant.project.gone("web").await;
+    let after = tenant.project.get("v1", "ConfigMap", "theirs").await.unwrap();
+    assert_eq!(after.resource_version(), before.resource_version());
+    assert!(tenant.project.helm("helm4", &["list", "-q"]).contains("mon"));
+    assert!(tenant.project.get("v1", "ConfigMap", "web").await.is_none(), "its own release is removed");
+}
+
+#[tokio::test]
+async fn what_a_forged_revision_hides_is_still_removed() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    let role = format!("{}-web", tenant.project.namespace);
+    let roles = tenant.project.objects(RBAC, "ClusterRole", None);
+    tenant.copy(1, 2, |release| {
+        release.manifest = String::new().into();
+        if let Some(own) = &mut release.own {
+            own.objects.clear();
+        }
+    })
+    .await;
+    let _operator = tenant.run();
+    tenant.deploy("small").await;
+    until("the ClusterRole is gone", async || roles.get_opt(&role).await.unwrap().is_none().then_some(())).await;
+    // The same with the deletion of the custom resource.
+    tenant.deploy("blue").await;
+    tenant.copy(3, 9, |release| release.manifest = String::new().into()).await;
+    tenant.project.delete("web").await;
+    tenant.project.gone("web").await;
+    assert!(roles.get_opt(&role).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn an_earlier_state_of_a_deployed_revision_runs_no_hooks_again() {
+    let tenant = Tenant::new().await;
+    tenant.project.template(
+        "hook.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n",
+    );
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    let before = tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid();
+    // helm rewrites the status, so no signature covers it.
+    let signed = tenant.record(1).await;
+    tenant.project.forge("web", 1, |release| release.status = Status::PendingInstall).await;
+    let part = json!({"data": {"chartwright": signed.data["data"]["chartwright"], "chartwright.sig": signed.data["data"]["chartwright.sig"]}});
+    tenant.records().patch("sh.helm.release.v1.web.v1", &PatchParams::default(), &Patch::Merge(&part)).await.unwrap();
+    let _operator = tenant.run();
+    tenant.deployed_from(2).await;
+    assert_eq!(tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid(), before, "the hook did not run again");
 }
