@@ -21,7 +21,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: '{{ .Release.Name }}'}
 data: {colour: '{{ .Values.colour }}'}
-{{ if ne .Values.colour "small" }}
+{{ if ne .Values.colour `small` }}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
