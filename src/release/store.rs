@@ -130,7 +130,7 @@ impl Store {
                 what: format!("the records of release {}", place()),
                 error: Box::new(error),
             })?;
-            if page.items.iter().map(Tolerant::len).sum::<usize>() < SMALL_PAGE_BYTES {
+            if page.items.iter().map(Tolerant::bytes).sum::<usize>() < SMALL_PAGE_BYTES {
                 params.limit = params.limit.map(|limit| (limit * 2).min(LARGEST_PAGE));
             }
             for secret in page.items {
