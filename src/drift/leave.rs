@@ -35,10 +35,8 @@ fn reaches(value: &Value, node: &Tree<'_>) -> bool {
 /// Changes what is about to be applied, in view of what is there.
 pub fn leave(object: &mut Value, live: &Value, rules: &Rules, is_scaled: bool) {
     let managed = Managed::of(live);
-    {
-        let root = object.as_object().map(|object| object.keys().cloned().collect::<BTreeSet<_>>()).unwrap_or_default();
-        settle(object, Some(live), managed.owned(), &[&rules.tree(|field| root.contains(field))]);
-    }
+    let parts: BTreeSet<String> = object.as_object().into_iter().flat_map(|object| object.keys().cloned()).collect();
+    settle(object, Some(live), managed.owned(), &[&rules.tree(|field| parts.contains(field))]);
     if is_scaled {
         leave_replicas(object, live, managed.owned());
     }

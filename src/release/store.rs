@@ -129,10 +129,10 @@ impl Store {
                     error: Box::new(error),
                 })?;
                 // What finds no room goes before another page comes.
-                reading.cover(page.items.iter().map(Tolerant::len).sum())?;
+                reading.cover(page.items.iter().map(Tolerant::bytes).sum())?;
                 page
             };
-            if page.items.iter().map(Tolerant::len).sum::<usize>() < SMALL_PAGE_BYTES {
+            if page.items.iter().map(Tolerant::bytes).sum::<usize>() < SMALL_PAGE_BYTES {
                 params.limit = params.limit.map(|limit| (limit * 2).min(LARGEST_PAGE));
             }
             let secrets: Vec<Secret> = page.items.into_iter().map(of_text).collect::<Result<_, _>>()?;

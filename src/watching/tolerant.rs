@@ -77,7 +77,7 @@ impl<K: DeserializeOwned> Tolerant<K> {
     }
 
     /// How long its text is.
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.text.get().len()
     }
 
@@ -266,7 +266,7 @@ where
     F: Fn(K) -> T + Send + 'static,
 {
     let read = |object: Tolerant<K>| {
-        aside::run_if_long(object.len(), move || {
+        aside::run_if_long(object.bytes(), move || {
             let (object, unreadable) = object.read();
             let unreadable = unreadable.map(|why| Unreadable::of(object.meta(), why));
             Noted { it: note(object), unreadable }

@@ -273,21 +273,30 @@ fn managed(manager: &str, operation: &str, fields: &str) -> String {
 async fn large_lists_of_fields_and_rules_keep_nobody_from_work() {
     let project = Project::of_objects().await;
     let mut operator = project.launch().args(&[PROBES]).start();
-    project.apply("web", objects("mine", "blue")).await;
+    // Two watches, as many as the operator has threads.
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine"}});
+    let wanted = |colour: &str| json!({"objects": [config("mine", colour), secret]});
+    project.apply("web", wanted("blue")).await;
     project.deployed("web").await;
     let pulse = Pulse::of(&operator).await;
     let elsewhere = project.another_namespace("elsewhere").await;
     let fields: String = (0..80_000).map(|number| format!(r#""f:{number}": {{}},"#)).collect();
     let fields = managed("helm", "Apply", &format!(r#"{{"f:data": {{{}}}}}"#, fields.trim_end_matches(',')));
-    let rules: String = (0..25_000).map(|number| format!("/d/{number},")).collect();
-    for number in 0..4 {
-        let map = format!(
-            r#"{{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {{"name": "large-{number}", "labels": {{"chartwright.dev/release": "any"}}, "annotations": {{"chartwright.dev/ignore-fields": "{rules}"}}, {fields}}}}}"#
-        );
-        post(&project, &format!("/api/v1/namespaces/{elsewhere}/configmaps"), map).await;
+    let rules: String = (0..20_000).map(|number| format!("/data/x{number},")).collect();
+    for (kind, plural) in [("ConfigMap", "configmaps"), ("Secret", "secrets")] {
+        for number in 0..4 {
+            let object = format!(
+                r#"{{"apiVersion": "v1", "kind": "{kind}", "metadata": {{"name": "large-{number}", "labels": {{"chartwright.dev/release": "any"}}, "annotations": {{"chartwright.dev/ignore-fields": "{rules}"}}, {fields}}}}}"#
+            );
+            post(&project, &format!("/api/v1/namespaces/{elsewhere}/{plural}"), object).await;
+        }
     }
-    project.apply("web", objects("mine", "green")).await;
-    edit(&project, "mine", "red", LONG).await;
+    project.apply("web", wanted("green")).await;
+    until_within(LONG, "mine is green", async || {
+        let found = project.get("v1", "ConfigMap", "mine").await?;
+        (found.data["data"]["colour"] == "green").then_some(())
+    })
+    .await;
     pulse.check();
     assert!(operator.runs(), "{}", operator.log());
 }
