@@ -69,20 +69,18 @@ impl Subject<'_> {
 
     /// The same for one hook that is about to run. Its record may have been written by somebody else.
     pub(super) fn check_hook(&self, hook: &HookRecord, release: &Release, kinds: &Kinds) -> Result<(), Protected> {
-        let check = |objects: &[Object]| {
+        let objects = hooks::objects_of(hook);
+        let check = |secrets: &[Object]| {
             let (protected, consent) = (&self.context.protected, self.allows_operator_namespace());
-            protected::check_revision(protected, consent, &Plan::default(), objects, &self.namespace, kinds)
+            protected::check_hooks(protected, consent, &objects, secrets, &self.namespace, kinds)
         };
-        let mut objects = hooks::objects_of(hook);
-        if check(&objects).is_ok() {
+        if check(&[]).is_ok() {
             return Ok(());
         }
-        // A binding may refer to a Role elsewhere in the revision.
-        let others = release.hooks.iter().flat_map(hooks::objects_of);
-        let templates =
-            manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects).unwrap_or_default();
-        objects.extend(others.chain(templates).filter(|object| object.kind() == "Role"));
-        check(&objects)
+        // A pod may use a Secret of the revision.
+        let templates = manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects);
+        let secrets = templates.unwrap_or_default().into_iter().filter(|object| object.kind() == "Secret");
+        check(&secrets.collect::<Vec<_>>())
     }
 
     pub(super) fn allows_operator_namespace(&self) -> bool {
