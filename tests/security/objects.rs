@@ -127,6 +127,7 @@ async fn no_setting_shows_a_record_a_token_or_a_key_to_lookup() {
             ("bootstrap", "bootstrap.kubernetes.io/token"),
             ("key", "chartwright.dev/signing-key"),
             ("ledger", "chartwright.dev/release-ledger"),
+            ("chartwright-metrics-ca", "Opaque"),
         ];
         for (name, secret_type) in secrets {
             let mut secret = with_type(record("Secret", name, json!({})), secret_type);
