@@ -22,7 +22,7 @@ pub mod unified;
 use kube::core::GroupVersionKind;
 
 use crate::calls::Calls;
-use crate::course::{self, Course, Noted, Situation, Taking};
+use crate::course::{self, Course, Noted, Refusal, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
@@ -390,6 +390,10 @@ fn route<'a>(
         Course::Stop(trouble) => nothing(format!(
             "the latest revision of {release} failed {} times, and is not tried again before the spec, the chart or an annotation changes: {}",
             trouble.attempts, trouble.message
+        )),
+        // Only the operator can read its ledger.
+        Course::Refuse(Refusal::Unproven { revision, .. }) => nothing(format!(
+            "the record of revision {revision} of the release {release} is not proven: if the operator's ledger has the release, the operator renders the chart again and keeps generated values of the objects that exist; otherwise it refuses the record until an administrator runs `chartwright trust open`"
         )),
         Course::Refuse(refusal) => nothing(refusal.sentence(release, chart)),
     }

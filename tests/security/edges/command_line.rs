@@ -33,7 +33,8 @@ async fn deployed_with(objects: &[Value]) -> Project {
     let project = Project::of_objects().await;
     project.watch_with("allow: []");
     let operator = project.run();
-    project.apply("web", json!({"objects": [&[config("web", "blue")], objects].concat()})).await;
+    let objects = [&[config("web", "blue")], objects].concat();
+    project.apply("web", json!({"objects": objects})).await;
     project.deployed("web").await;
     // Whatever it makes of the forged record, it is not what runs tests.
     drop(operator);
