@@ -14,6 +14,7 @@ use crate::applyset;
 use crate::aside;
 use crate::discovery::{Kind, Kinds, kinds_of_crd};
 use crate::error::Category;
+use crate::hooks::run::RUN;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{place_of, type_of};
@@ -295,6 +296,7 @@ impl Brought {
 /// Puts on the namespace, Helm's ownership metadata, our labels and the tie to the custom resource.
 fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
     let mut object = adoption::unclaimed(object.without_nulls().with_plain_data());
+    object.change(remove_run);
     match kind.namespaced {
         true if object.namespace().is_none() => object.set_namespace(target.namespace),
         // Charts put the release's namespace on everything; on a cluster-scoped object it means nothing.
@@ -314,6 +316,13 @@ fn marked(object: Object, target: &Target<'_>, kind: &Kind) -> Object {
         tied(&mut object, owner);
     }
     object
+}
+
+/// What carries the annotation of a run is deleted as a hook.
+fn remove_run(object: &mut Value) {
+    if let Some(annotations) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        annotations.remove(RUN);
+    }
 }
 
 /// Ties an object to the custom resource where an owner reference cannot, or must not.

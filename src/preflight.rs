@@ -19,9 +19,10 @@ use crate::apply::handover;
 use crate::apply::replace::{self, is_built_in, is_precious};
 use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::ownership::{Claim, judge};
 use crate::plan::{Judged, Plan, Planned, Target, is_kept};
+use crate::protected::rights;
 use crate::sensitive::{Labels, NoObject, Sensitive};
 
 /// How many objects are asked about at once for one release.
@@ -33,6 +34,8 @@ const SHOWN: usize = 3;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
     pub adopt: Adoption,
+    /// Whether the operator lives in the release's namespace. It adopts no Roles and RoleBindings there: they may be its own.
+    pub is_operators: bool,
     /// Helm's marks name the release that is being taken over, also outside of its namespace.
     pub helm_marks: bool,
     /// Make objects again where a change is not possible otherwise.
@@ -243,7 +246,7 @@ impl Asker<'_> {
                     let message = format!("{id} is being deleted; waiting until it is gone");
                     return Err(Rejected { category: Category::Waiting, message });
                 }
-                self.check_content(&id, &answer.object)?;
+                check_content(&planned.object, &id, &answer.object)?;
                 self.note(&id, &answer.object.metadata);
                 if !(self.known)(&id, &uid) {
                     self.check_owner(planned, &id).await?;
@@ -259,25 +262,13 @@ impl Asker<'_> {
         let kind = planned.served_as.as_ref().unwrap_or(&planned.kind);
         let live = self.calls.metadata(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         let Some(live) = live else { return Ok(()) };
+        // All that is known where the API server cannot judge the object.
+        check_sensitive(id, Sensitive::of_metadata(id, &live))?;
         if check_claim(id, &live, self.target, self.allowed)? {
             self.seen().new.insert(id.clone());
         }
         self.note(id, &live);
         Ok(())
-    }
-
-    /// What an apply leaves as it is may make a record of an object that looks harmless in the chart.
-    fn check_content(&self, id: &ObjectId, merged: &DynamicObject) -> Result<(), Rejected> {
-        let labels = merged.metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
-        let secret_type = merged.data.get("type").and_then(Value::as_str);
-        let what = Sensitive::of(&id.group, &id.kind, secret_type, &id.name, &labels);
-        match what.filter(|what| !what.may_be_rendered()) {
-            Some(what) => Err(Rejected {
-                category: Category::NotAllowed,
-                message: NoObject { id: Box::new(id.clone()), what }.to_string(),
-            }),
-            None => Ok(()),
-        }
     }
 
     fn note(&self, id: &ObjectId, live: &ObjectMeta) {
@@ -385,6 +376,33 @@ impl Asker<'_> {
     }
 }
 
+/// What an apply leaves as it is may make a record or a token of an object that looks harmless in the chart.
+fn check_content(planned: &Object, id: &ObjectId, merged: &DynamicObject) -> Result<(), Rejected> {
+    let labels = merged.metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+    let secret_type = merged.data.get("type").and_then(Value::as_str);
+    let what = Sensitive::of(&id.group, &id.kind, secret_type, &id.name, &labels);
+    match what {
+        Some(what) if what.may_be_rendered() && Sensitive::of_object(planned).is_none() => Err(Rejected {
+            category: Category::NotAllowed,
+            message: format!(
+                "{id} exists and is {}, which the chart does not say; give the object of the chart another name",
+                what.as_str()
+            ),
+        }),
+        what => check_sensitive(id, what),
+    }
+}
+
+fn check_sensitive(id: &ObjectId, what: Option<Sensitive>) -> Result<(), Rejected> {
+    match what.filter(|what| !what.may_be_rendered()) {
+        Some(what) => Err(Rejected {
+            category: Category::NotAllowed,
+            message: NoObject { id: Box::new(id.clone()), what }.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
 /// Refuses an object that is there and that belongs to somebody else. Says whether it is taken from nobody.
 pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<bool, Rejected> {
     match judge(live, target.release, target.namespace, target.owner) {
@@ -395,6 +413,9 @@ pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowe
         ))),
         Claim::Loose if id.namespace.as_deref() != Some(target.namespace) => Err(belongs(format!(
             "{id} exists and nobody says that it is theirs; a release adopts objects in its own namespace only: delete it, or give the object of the chart another name"
+        ))),
+        Claim::Loose if allowed.is_operators && id.group == rights::GROUP => Err(belongs(format!(
+            "{id} exists in the operator's namespace and nobody says that it is theirs; no release adopts roles there: delete it, or give the object of the chart another name"
         ))),
         Claim::Loose if allowed.adopt == Adoption::Asked => Ok(true),
         Claim::Loose => {
@@ -458,7 +479,68 @@ fn shortened(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kube::core::GroupVersionKind;
+    use serde_json::json;
+
     use super::*;
+    use crate::plan::Owner;
+    use crate::watches::Crds;
+
+    #[test]
+    fn a_chart_gets_no_token_or_record_by_leaving_out_what_it_is() {
+        let object = |secret_type: Option<&str>| {
+            let mut value = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
+            if let Some(secret_type) = secret_type {
+                value["type"] = secret_type.into();
+            }
+            Object::new(value).unwrap()
+        };
+        let check = |planned: Option<&str>, live: &str| {
+            let (planned, live) = (object(planned), object(Some(live)));
+            let live: DynamicObject = serde_json::from_value(live.value().clone()).unwrap();
+            check_content(&planned, &planned.id(), &live).err().map(|rejected| rejected.category)
+        };
+        const TOKEN: &str = "kubernetes.io/service-account-token";
+        assert_eq!(check(None, "Opaque"), None);
+        assert_eq!(check(Some(TOKEN), TOKEN), None, "the chart says it");
+        for live in [TOKEN, "helm.sh/release.v1", "chartwright.dev/public-key"] {
+            assert_eq!(check(None, live), Some(Category::NotAllowed), "{live}");
+        }
+    }
+
+    #[test]
+    fn roles_of_the_operators_namespace_are_not_adopted() {
+        let live: ObjectMeta = serde_json::from_value(json!({"name": "a", "namespace": "here"})).unwrap();
+        let owner = Owner {
+            gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
+            namespace: Some("here".into()),
+            name: "web".into(),
+            uid: "u".into(),
+        };
+        let target = Target {
+            release: "web",
+            namespace: "here",
+            chart: "app",
+            owner: &owner,
+            allow_empty: false,
+            crds: Crds::Create,
+            may_own: true,
+            made: HashSet::new(),
+        };
+        let check = |group: &str, is_operators| {
+            let id = ObjectId {
+                group: group.into(),
+                version: "v1".into(),
+                kind: "Role".into(),
+                namespace: Some("here".into()),
+                name: "a".into(),
+            };
+            check_claim(&id, &live, &target, Allowed { adopt: Adoption::Asked, is_operators, ..Allowed::default() })
+                .is_ok()
+        };
+        assert!(check(rights::GROUP, false) && check("apps", true));
+        assert!(!check(rights::GROUP, true));
+    }
 
     #[test]
     fn a_name_is_mentioned_only_as_a_whole_word() {

@@ -19,8 +19,10 @@ pub mod hidden;
 pub mod others;
 pub mod unified;
 
+use kube::core::GroupVersionKind;
+
 use crate::calls::Calls;
-use crate::course::{self, Course, Noted, Situation, Taking};
+use crate::course::{self, Course, Noted, Refusal, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
@@ -32,11 +34,11 @@ use crate::plan::{self, Plan, PlanError, Target};
 use crate::preflight::Rejected;
 use crate::protected::{self, Protected, ProtectedObjects};
 use crate::reach::trial::SOME_NAMESPACE;
-use crate::reach::{self, Allowance, ReachError, Says, Trial};
+use crate::reach::{self, Allowance, Beyond, Home, ReachError, Says, Trial};
 use crate::reconcile::Taken;
 use crate::redaction::Redactor;
 use crate::release::mask;
-use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Store, StoreError};
+use crate::release::{Applied, History, HookRecord, Own, Release, Revisions, Signer, Store, StoreError};
 use crate::render::gateway::fence::Fence;
 use crate::render::{self, Helm, Needs, RenderError};
 use crate::sensitive::{self, NoObject};
@@ -55,6 +57,12 @@ pub struct Scene<'a> {
     pub kinds: &'a Cache,
     /// Where the releases of cluster-scoped resources live, unless the watch says it.
     pub namespace: &'a str,
+    /// All kinds in watches.yaml.
+    pub watched: &'a [GroupVersionKind],
+    /// Where the operator runs, if that is known.
+    pub operator: Option<&'a str>,
+    /// By what release records are verified.
+    pub signer: &'a Signer,
     /// Who is told what the operator would tell in events.
     pub warn: fn(&str),
 }
@@ -146,7 +154,7 @@ impl Preview {
         if let Some(why) = identity.misplaced(scene.watch) {
             return Err(PreviewError::Nothing(why));
         }
-        let store = Store::new(scene.calls.clone());
+        let store = Store::new(scene.calls.clone()).signed_by(scene.signer.clone(), &identity.owner.uid);
         let history = store.history(&identity.namespace, &identity.release).await?;
         let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
         let values = sources::values_of(cr, scene.watch, &identity, read).await?;
@@ -271,14 +279,17 @@ impl Drafter<'_> {
     /// Refuses what the operator would refuse, as far as it is known here which objects are the operator's own.
     async fn check_reach(&self, plan: &Plan, hooks: &[HookRecord]) -> Result<(), PreviewError> {
         let Identity { namespace: home, owner, .. } = self.identity;
-        let Scene { watch, helm, kinds, .. } = self.scene;
+        let Scene { watch, helm, kinds, watched, .. } = self.scene;
         let kinds = kinds.kinds();
         let hooked: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
         hooked.iter().try_for_each(sensitive::check)?;
-        let protected = ProtectedObjects { kinds: vec![watch.gvk.clone()], ..ProtectedObjects::default() };
-        protected::check_revision(&protected, false, plan, &hooked, home, &kinds)?;
-        let mut outside = reach::of_plan(plan, home);
-        outside.extend(reach::of_hooks(hooks, home, &kinds));
+        let namespace = self.scene.operator.unwrap_or_default().to_owned();
+        let protected = ProtectedObjects { namespace, kinds: watched.to_vec(), ..ProtectedObjects::default() };
+        let has_consent = watch.allow.is_some_and(|reach| reach.covers(Beyond::OperatorNamespace));
+        protected::check_revision(&protected, has_consent, plan, &hooked, home, &kinds)?;
+        let inside = Home { namespace: home, kind: &watch.gvk, watched };
+        let mut outside = reach::of_plan(plan, &inside);
+        outside.extend(reach::of_hooks(hooks, &inside, &kinds));
         if outside.is_empty() {
             return Ok(());
         }
@@ -288,7 +299,7 @@ impl Drafter<'_> {
                 let home = if owner.namespace.is_some() { SOME_NAMESPACE } else { home };
                 let trial = Trial::of(&watch.chart, &watch.overrides, home, &kinds.capabilities, helm).await;
                 let trial = trial.map_err(ReachError::from)?;
-                trial.allowance(|gvk| kinds.get(gvk).map(|kind| kind.namespaced))
+                trial.allowance(&watch.gvk, watched, |gvk| kinds.get(gvk).map(|kind| kind.namespaced))
             }
         };
         Ok(allowance.check(outside).map_err(ReachError::from)?)
@@ -379,6 +390,10 @@ fn route<'a>(
         Course::Stop(trouble) => nothing(format!(
             "the latest revision of {release} failed {} times, and is not tried again before the spec, the chart or an annotation changes: {}",
             trouble.attempts, trouble.message
+        )),
+        // Only the operator can read its ledger.
+        Course::Refuse(Refusal::Unproven { revision, .. }) => nothing(format!(
+            "the record of revision {revision} of the release {release} is not proven: if the operator's ledger has the release, the operator renders the chart again and keeps generated values of the objects that exist; otherwise it refuses the record until an administrator runs `chartwright trust open`"
         )),
         Course::Refuse(refusal) => nothing(refusal.sentence(release, chart)),
     }

@@ -6,17 +6,19 @@
 //!
 //! | what | refused |
 //! |---|---|
-//! | the Deployment, ReplicaSet, StatefulSet or Pod that the operator runs in, its ServiceAccount, Lease and Secrets | always |
+//! | the Deployment, ReplicaSet, StatefulSet or Pod that the operator runs in, its autoscalers, its ServiceAccount, Lease and Secrets | always |
 //! | CustomResourceDefinitions of the kinds in watches.yaml | always |
-//! | in the operator's namespace: pods with its ServiceAccount, mentions of its Secrets, tokens, Roles that lead to Secrets, bindings of such | unless `allow` has `operator-namespace` |
+//! | in the operator's namespace: pods with its ServiceAccount, mentions of its Secrets, uses of Secrets that the release does not make, tokens, Roles that lead to the operator's rights, bindings of other Roles than those the release applies, quotas and policies | unless `allow` has `operator-namespace` |
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | [`rights`] | which Roles lead to the Secrets of their namespace |
+//! | [`rights`] | which Roles lead to the operator's rights |
+//! | [`workload`] | which workloads a pod may come from |
 //! | [`own`] | who the operator is |
 
 pub mod own;
 pub mod rights;
+mod workload;
 
 use std::collections::HashSet;
 
@@ -26,19 +28,7 @@ use serde_json::Value;
 use crate::discovery::Kinds;
 use crate::object::{Object, ObjectId};
 use crate::plan::Plan;
-use crate::sensitive::Sensitive;
-
-/// Holds the key that records are signed with.
-pub const SIGNING_KEY: &str = "chartwright-signing-key";
-/// The names of all Secrets that hold the ledger begin so.
-pub const LEDGER: &str = "chartwright-ledger";
-/// Holds what is needed to verify records.
-pub const TRUST: &str = "chartwright-trust";
-
-/// Whether a Secret of the operator's namespace is the operator's own, by its name.
-pub fn is_operator_secret(name: &str) -> bool {
-    name == SIGNING_KEY || name == TRUST || name.starts_with(LEDGER)
-}
+use crate::sensitive::{METRICS_CA, OPERATOR_SECRETS, Sensitive};
 
 /// What belongs to this operator. What nobody knows is not protected by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +51,29 @@ pub struct Placed<'a> {
     pub object: &'a Object,
     /// None where its kind has none.
     pub namespace: Option<&'a str>,
+    pub is_hook: bool,
+}
+
+/// What a revision applies in the operator's namespace, by name. What hooks make does not count: the operator never runs tests, and
+/// a hook may run after what relies on it.
+#[derive(Default)]
+struct Applied<'a> {
+    roles: HashSet<&'a str>,
+    secrets: HashSet<&'a str>,
+}
+
+impl<'a> Applied<'a> {
+    fn of(all: &[Placed<'a>], namespace: &str) -> Self {
+        let mut applied = Applied::default();
+        for Placed { object, .. } in all.iter().filter(|it| !it.is_hook && it.namespace == Some(namespace)) {
+            if is(object, rights::GROUP, "Role") {
+                applied.roles.insert(object.name());
+            } else if is(object, "", "Secret") {
+                applied.secrets.insert(object.name());
+            }
+        }
+        applied
+    }
 }
 
 /// An object that is refused.
@@ -76,18 +89,16 @@ impl ProtectedObjects {
     /// `operator-namespace`.
     ///
     /// # Arguments
-    /// `all`: every object of the revision, hooks included, since a binding may name a Role among them.
+    /// `all`: every object of the revision, hooks included.
     pub fn check(&self, all: &[Placed<'_>], has_consent: bool, kinds: &Kinds) -> Result<(), Protected> {
-        let is_role = |placed: &&Placed<'_>| is(placed.object, rights::GROUP, "Role");
-        let roles: HashSet<(Option<&str>, &str)> =
-            all.iter().filter(is_role).map(|placed| (placed.namespace, placed.object.name())).collect();
+        let applied = Applied::of(all, &self.namespace);
         for placed in all {
             let why = match self.never(placed, kinds) {
                 Some(why) => Some(format!("{why}, and no release may touch it; give the object of the chart another name")),
                 None if has_consent => None,
-                None => self.danger(placed, &roles).map(|why| {
+                None => self.danger(placed, &applied).map(|why| {
                     format!(
-                        "{why}, which leads to the operator's own rights in its namespace {}; deploy it to another namespace, or have an administrator add `operator-namespace` to `allow` in watches.yaml",
+                        "{why} in the operator's namespace {}; deploy it to another namespace, or have an administrator add `operator-namespace` to `allow` in watches.yaml",
                         self.namespace
                     )
                 }),
@@ -101,7 +112,7 @@ impl ProtectedObjects {
     }
 
     /// What no consent allows.
-    fn never(&self, Placed { object, namespace }: &Placed<'_>, kinds: &Kinds) -> Option<&'static str> {
+    fn never(&self, Placed { object, namespace, .. }: &Placed<'_>, kinds: &Kinds) -> Option<&'static str> {
         let name = object.name();
         let is_here = *namespace == Some(self.namespace.as_str());
         let is_at = |place: &Option<(String, String)>| {
@@ -111,10 +122,12 @@ impl ProtectedObjects {
             ("apiextensions.k8s.io", "CustomResourceDefinition") if self.defines_watched_kind(object, kinds) => {
                 Some("defines a kind of watches.yaml")
             }
-            ("", "Secret") if is_here && is_operator_secret(name) => Some("is a Secret of the operator"),
+            ("", "ConfigMap") if is_here && name == METRICS_CA => Some("holds the operator's certificate"),
             ("", "ServiceAccount") if is_at(&self.service_account) => Some("is the operator's ServiceAccount"),
             ("coordination.k8s.io", "Lease") if is_at(&self.lease) => Some("is the operator's Lease"),
-            (group, kind) if is_here && self.runs_in(group, kind, name) => Some("is what the operator runs in"),
+            (group, kind) if is_here && self.runs_in(Some(group), Some(kind), name) => {
+                Some("is what the operator runs in")
+            }
             _ if is_here && self.is_scaled_by(object) => Some("scales what the operator runs in"),
             _ => None,
         }
@@ -131,54 +144,50 @@ impl ProtectedObjects {
         })
     }
 
-    /// Whether the operator's pod comes from such a workload. Its name is that of the workload, with one or two parts more.
-    fn runs_in(&self, group: &str, kind: &str, name: &str) -> bool {
-        let Some(pod) = self.pod.as_deref() else { return false };
-        let parent = |name: &str| name.rsplit_once('-').map(|(parent, _)| parent.to_owned());
-        let direct = parent(pod);
-        let workload = match (group, kind) {
-            ("", "Pod") => Some(pod.to_owned()),
-            ("", "ReplicationController") | ("apps", "ReplicaSet" | "StatefulSet" | "DaemonSet") | ("batch", "Job") => {
-                direct
-            }
-            ("apps", "Deployment") | ("batch", "CronJob") => direct.as_deref().and_then(parent),
-            _ => None,
-        };
-        workload.as_deref() == Some(name)
+    fn runs_in(&self, group: Option<&str>, kind: Option<&str>, name: &str) -> bool {
+        self.pod.as_deref().is_some_and(|pod| workload::may_have_made(pod, group, kind, name))
     }
 
-    /// An autoscaler can scale the operator away.
+    /// An autoscaler can scale the operator away. Some have a default for the kind, and for its group.
     fn is_scaled_by(&self, object: &Object) -> bool {
         let targets = ["/spec/scaleTargetRef", "/spec/targetRef"].map(|pointer| object.value().pointer(pointer));
         targets.into_iter().flatten().any(|target| {
-            let text = |key: &str| target.get(key).and_then(Value::as_str).unwrap_or_default();
-            let (group, _) = crate::object::split_api_version(text("apiVersion"));
-            self.runs_in(group, text("kind"), text("name"))
+            let text = |key: &str| target.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+            let group = text("apiVersion").map(|version| crate::object::split_api_version(version).0);
+            text("name").is_some_and(|name| self.runs_in(group, text("kind"), name))
         })
     }
 
-    /// What leads to the operator's rights, where nobody consented.
-    fn danger(
-        &self,
-        Placed { object, namespace }: &Placed<'_>,
-        roles: &HashSet<(Option<&str>, &str)>,
-    ) -> Option<&'static str> {
-        if *namespace != Some(self.namespace.as_str()) {
+    /// What leads to the operator's rights or stops it, where nobody consented.
+    fn danger(&self, placed: &Placed<'_>, applied: &Applied<'_>) -> Option<&'static str> {
+        let Placed { object, namespace, is_hook } = *placed;
+        if namespace != Some(self.namespace.as_str()) {
             return None;
         }
         if Sensitive::of_object(object) == Some(Sensitive::Token) {
             return Some("is a token");
         }
-        if is(object, rights::GROUP, "Role") && rights::leads_to_secrets(object.value()) {
-            return Some("is a Role that leads to Secrets");
-        }
-        if is(object, rights::GROUP, "RoleBinding") && !binds_one_of(object, *namespace, roles) {
-            return Some("binds a role that is not part of the release");
+        let lease = self.lease.as_ref().filter(|(there, _)| *there == self.namespace).map(|(_, name)| name.as_str());
+        match (object.gvk().group.as_str(), object.kind()) {
+            (rights::GROUP, "Role") if rights::leads(object.value(), &applied.secrets, lease) => {
+                return Some("is a Role that leads to Secrets, pods or the operator's own objects");
+            }
+            // A Role that somebody else created may be there until the release applies its own.
+            (rights::GROUP, "RoleBinding") if is_hook || !binds_one_of(object, &applied.roles) => {
+                return Some("binds a role that the release does not apply before it");
+            }
+            ("networking.k8s.io" | "extensions", "NetworkPolicy")
+            | ("", "ResourceQuota" | "LimitRange")
+            | ("policy", "PodDisruptionBudget") => return Some("can stop the operator"),
+            _ => {}
         }
         if self.runs_as_operator(object.value()) {
             return Some("runs pods with the operator's ServiceAccount");
         }
-        mentions_secret(object.value()).then_some("refers to a Secret of the operator")
+        if mentions_secret(object.value()) {
+            return Some("refers to a Secret of the operator");
+        }
+        uses_other_secret(object.value(), &applied.secrets).then_some("uses a Secret that the release does not make")
     }
 
     fn runs_as_operator(&self, value: &Value) -> bool {
@@ -198,27 +207,41 @@ pub fn check_revision(
 ) -> Result<(), Protected> {
     // What is there already is left as it is, unless the watch has it replaced.
     let crds = plan.crds.iter().filter(|_| plan.replaces_crds);
-    let planned = plan
-        .apply
-        .iter()
-        .chain(crds)
-        .map(|it| Placed { object: &it.object, namespace: it.object.namespace().filter(|_| it.kind.namespaced) });
-    let hooked = hooks.iter().map(|object| {
-        let is_namespaced = kinds.get(&object.gvk()).is_none_or(|kind| kind.namespaced);
-        Placed { object, namespace: is_namespaced.then(|| object.namespace().unwrap_or(home)) }
+    let planned = plan.apply.iter().chain(crds).map(|it| {
+        let namespace = it.object.namespace().filter(|_| it.kind.namespaced);
+        Placed { object: &it.object, namespace, is_hook: false }
     });
-    let all: Vec<Placed<'_>> = planned.chain(hooked).collect();
+    let all: Vec<Placed<'_>> = planned.chain(hooks.iter().map(|hook| placed(hook, true, home, kinds))).collect();
     protected.check(&all, has_consent, kinds)
+}
+
+/// Checks hooks that are about to run. `secrets` are those of the revision, which hooks may use.
+pub fn check_hooks(
+    protected: &ProtectedObjects,
+    has_consent: bool,
+    hooks: &[Object],
+    secrets: &[Object],
+    home: &str,
+    kinds: &Kinds,
+) -> Result<(), Protected> {
+    let hooks = hooks.iter().map(|hook| placed(hook, true, home, kinds));
+    let secrets = secrets.iter().map(|secret| placed(secret, false, home, kinds));
+    protected.check(&hooks.chain(secrets).collect::<Vec<_>>(), has_consent, kinds)
+}
+
+fn placed<'a>(object: &'a Object, is_hook: bool, home: &'a str, kinds: &Kinds) -> Placed<'a> {
+    let is_namespaced = kinds.get(&object.gvk()).is_none_or(|kind| kind.namespaced);
+    Placed { object, namespace: is_namespaced.then(|| object.namespace().unwrap_or(home)), is_hook }
 }
 
 fn is(object: &Object, group: &str, kind: &str) -> bool {
     object.kind() == kind && object.gvk().group == group
 }
 
-/// Whether a binding refers to a Role of the same revision, which is checked itself.
-fn binds_one_of(binding: &Object, namespace: Option<&str>, roles: &HashSet<(Option<&str>, &str)>) -> bool {
+/// Whether a binding refers to a Role of the same revision, which is checked itself and applied before.
+fn binds_one_of(binding: &Object, roles: &HashSet<&str>) -> bool {
     let text = |key: &str| binding.value().pointer(&format!("/roleRef/{key}")).and_then(Value::as_str);
-    text("kind") == Some("Role") && text("name").is_some_and(|name| roles.contains(&(namespace, name)))
+    text("kind") == Some("Role") && text("name").is_some_and(|name| roles.contains(name))
 }
 
 /// Whether pods anywhere in a value run as a ServiceAccount. A pod that names none runs as `default`.
@@ -238,11 +261,28 @@ fn runs_as(value: &Value, account: &str) -> bool {
 
 /// Whether a text anywhere in a value names a Secret of the operator.
 fn mentions_secret(value: &Value) -> bool {
-    let names = |text: &str| [SIGNING_KEY, LEDGER, TRUST].iter().any(|name| text.contains(name));
+    let names = |text: &str| OPERATOR_SECRETS.iter().any(|name| text.contains(name));
     match value {
         Value::String(text) => names(text),
         Value::Array(items) => items.iter().any(mentions_secret),
         Value::Object(map) => map.iter().any(|(key, inner)| names(key) || mentions_secret(inner)),
+        _ => false,
+    }
+}
+
+/// Whether a volume or a variable anywhere in a value is filled from a Secret that is not one of these. What only pulls images or
+/// serves TLS does not show what is in a Secret.
+fn uses_other_secret(value: &Value, own: &HashSet<&str>) -> bool {
+    let is_other = |reference: &Value| {
+        let name = ["secretName", "name"].iter().find_map(|key| reference.get(key).and_then(Value::as_str));
+        name.is_some_and(|name| !own.contains(name))
+    };
+    let refers = |key: &str| matches!(key, "secret" | "secretRef" | "secretKeyRef") || key.ends_with("SecretRef");
+    match value {
+        Value::Array(items) => items.iter().any(|item| uses_other_secret(item, own)),
+        Value::Object(map) => {
+            map.iter().any(|(key, inner)| (refers(key) && is_other(inner)) || uses_other_secret(inner, own))
+        }
         _ => false,
     }
 }

@@ -63,8 +63,10 @@ pub enum Verdict {
 
 /// Decides by the record and the live metadata.
 pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdict {
-    if Sensitive::of_metadata(&recorded.id, live).is_some_and(|what| !what.may_be_rendered()) {
-        return Verdict::Leave("it is a Helm release record");
+    match Sensitive::of_metadata(&recorded.id, live) {
+        Some(Sensitive::Record) => return Verdict::Leave("it is a Helm release record"),
+        Some(Sensitive::Operator) => return Verdict::Leave("it is a Secret of the operator"),
+        Some(Sensitive::Token) | None => {}
     }
     let uid = live.uid.as_deref().unwrap_or_default();
     if recorded.uid.as_deref().is_some_and(|known| known != uid) {

@@ -1,4 +1,4 @@
-//! How far a release may reach: what it may write outside of its namespace.
+//! How far a release may reach: what it may write outside of its namespace, and which custom resources.
 //!
 //! The author of a custom resource decides on values, and a chart may make anything of them: an object in another namespace, a
 //! ClusterRoleBinding, whatever a `tpl` of a list of extra objects gives. The operator's rights must not become theirs. So every
@@ -19,6 +19,8 @@ pub mod trial;
 
 use std::fmt;
 
+use kube::core::GroupVersionKind;
+
 use crate::discovery::Kinds;
 use crate::error::Category;
 use crate::hooks::{self, Event};
@@ -32,7 +34,7 @@ pub use trial::{Trial, Trials};
 /// How many objects a person is shown.
 const SHOWN: usize = 3;
 
-/// What lies outside of a release's namespace.
+/// What lies beyond a release's own reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Beyond {
     OtherNamespaces,
@@ -40,6 +42,8 @@ pub enum Beyond {
     Cluster,
     /// Objects in the operator's namespace that lead to its own rights; see [`crate::protected`].
     OperatorNamespace,
+    /// Custom resources of other kinds in watches.yaml, in any namespace: the operator serves them by what their watches allow.
+    WatchedKinds,
 }
 
 impl Beyond {
@@ -49,6 +53,7 @@ impl Beyond {
             "other-namespaces" => Some(Beyond::OtherNamespaces),
             "cluster" => Some(Beyond::Cluster),
             "operator-namespace" => Some(Beyond::OperatorNamespace),
+            "watched-kinds" => Some(Beyond::WatchedKinds),
             _ => None,
         }
     }
@@ -58,6 +63,7 @@ impl Beyond {
             Beyond::OtherNamespaces => "other-namespaces",
             Beyond::Cluster => "cluster",
             Beyond::OperatorNamespace => "operator-namespace",
+            Beyond::WatchedKinds => "watched-kinds",
         }
     }
 }
@@ -68,6 +74,7 @@ pub struct Reach {
     other_namespaces: bool,
     cluster: bool,
     operator_namespace: bool,
+    watched_kinds: bool,
 }
 
 impl Reach {
@@ -76,6 +83,7 @@ impl Reach {
             Beyond::OtherNamespaces => self.other_namespaces,
             Beyond::Cluster => self.cluster,
             Beyond::OperatorNamespace => self.operator_namespace,
+            Beyond::WatchedKinds => self.watched_kinds,
         }
     }
 
@@ -84,6 +92,7 @@ impl Reach {
             Beyond::OtherNamespaces => Reach { other_namespaces: true, ..self },
             Beyond::Cluster => Reach { cluster: true, ..self },
             Beyond::OperatorNamespace => Reach { operator_namespace: true, ..self },
+            Beyond::WatchedKinds => Reach { watched_kinds: true, ..self },
         }
     }
 }
@@ -97,13 +106,32 @@ impl FromIterator<Beyond> for Reach {
 /// As it is written in watches.yaml, without the brackets.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [Beyond::OtherNamespaces, Beyond::Cluster, Beyond::OperatorNamespace];
+        let all = [Beyond::OtherNamespaces, Beyond::Cluster, Beyond::OperatorNamespace, Beyond::WatchedKinds];
         let all = all.into_iter().filter(|beyond| self.covers(*beyond));
         f.write_str(&all.map(Beyond::as_str).collect::<Vec<_>>().join(", "))
     }
 }
 
-/// An object that is not in the namespace of its release.
+/// What is inside of a release's reach without any consent.
+#[derive(Clone, Copy, Debug)]
+pub struct Home<'a> {
+    /// The namespace of the release.
+    pub namespace: &'a str,
+    /// The kind of its custom resource.
+    pub kind: &'a GroupVersionKind,
+    /// All kinds in watches.yaml.
+    pub watched: &'a [GroupVersionKind],
+}
+
+impl Home<'_> {
+    /// Whether an object is a custom resource that the operator serves by another watch.
+    fn is_served_otherwise(&self, id: &ObjectId) -> bool {
+        let is = |gvk: &GroupVersionKind| gvk.group == id.group && gvk.kind == id.kind;
+        !is(self.kind) && self.watched.iter().any(is)
+    }
+}
+
+/// An object beyond its release's own reach.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outside {
     pub id: ObjectId,
@@ -111,32 +139,34 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// None where it is inside. Without a namespace of its own, an object of a namespaced kind is put into that of the release.
-    pub fn of(mut id: ObjectId, is_namespaced: bool, home: &str) -> Option<Self> {
-        let beyond = match (is_namespaced, id.namespace.as_deref()) {
-            (true, None) => return None,
-            (true, Some(namespace)) if namespace == home => return None,
-            (true, Some(_)) => Beyond::OtherNamespaces,
-            (false, _) => Beyond::Cluster,
+    /// Everything that is beyond, of one object. Without a namespace of its own, an object of a namespaced kind is put into that of
+    /// the release.
+    pub fn of(mut id: ObjectId, is_namespaced: bool, home: &Home<'_>) -> Vec<Self> {
+        let place = match (is_namespaced, id.namespace.as_deref()) {
+            (true, None) => None,
+            (true, Some(namespace)) => (namespace != home.namespace).then_some(Beyond::OtherNamespaces),
+            (false, _) => Some(Beyond::Cluster),
         };
         if !is_namespaced {
             id.namespace = None;
         }
-        Some(Outside { id, beyond })
+        let kind = home.is_served_otherwise(&id).then_some(Beyond::WatchedKinds);
+        place.into_iter().chain(kind).map(|beyond| Outside { id: id.clone(), beyond }).collect()
     }
 }
 
-/// What a plan would write outside of the release's namespace, without the contents of crds/.
-pub fn of_plan(plan: &Plan, home: &str) -> Vec<Outside> {
+/// What a plan would write beyond the release's own reach, without the contents of crds/.
+pub fn of_plan(plan: &Plan, home: &Home<'_>) -> Vec<Outside> {
     let all = plan.apply.iter();
-    all.filter_map(|planned| Outside::of(planned.object.id(), planned.kind.namespaced, home)).collect()
+    all.flat_map(|planned| Outside::of(planned.object.id(), planned.kind.namespaced, home)).collect()
 }
 
 /// The same of hooks. Tests are run by a person, with the person's rights. A hook that cannot be read, or whose kind nobody
 /// knows, is not made either.
-pub fn of_hooks(hooks: &[HookRecord], home: &str, kinds: &Kinds) -> Vec<Outside> {
+pub fn of_hooks(hooks: &[HookRecord], home: &Home<'_>, kinds: &Kinds) -> Vec<Outside> {
     let objects = hooks.iter().filter(|hook| is_run(&hook.events)).flat_map(hooks::objects_of);
-    objects.filter_map(|object| Outside::of(object.id(), kinds.get(&object.gvk())?.namespaced, home)).collect()
+    let known = objects.filter_map(|object| Some((kinds.get(&object.gvk())?.namespaced, object)));
+    known.flat_map(|(is_namespaced, object)| Outside::of(object.id(), is_namespaced, home)).collect()
 }
 
 /// Whether the operator ever runs a hook of these events.
@@ -165,11 +195,25 @@ impl Allowance {
     /// # Errors
     /// Something is outside that is not allowed.
     pub fn check(&self, outside: Vec<Outside>) -> Result<(), NotAllowed> {
-        let objects: Vec<Outside> = outside.into_iter().filter(|it| !self.reach.covers(it.beyond)).collect();
+        let objects: Vec<Outside> = outside.into_iter().filter(|it| !self.covers(it)).collect();
         match objects.is_empty() {
             true => Ok(()),
             false => Err(NotAllowed { objects, allowance: self.clone() }),
         }
+    }
+}
+
+impl Allowance {
+    /// By default the chart's author decides on kinds, too: one that the chart makes allows no other.
+    fn covers(&self, outside: &Outside) -> bool {
+        let is_same = |made: &Outside| {
+            made.beyond == outside.beyond && (&made.id.group, &made.id.kind) == (&outside.id.group, &outside.id.kind)
+        };
+        self.reach.covers(outside.beyond)
+            && match &self.says {
+                Says::Defaults(made) if outside.beyond == Beyond::WatchedKinds => made.iter().any(is_same),
+                _ => true,
+            }
     }
 }
 
@@ -193,7 +237,7 @@ impl fmt::Display for Allowance {
     }
 }
 
-/// Objects outside of the release's namespace that the watch does not allow.
+/// Objects beyond the release's own reach that the watch does not allow.
 #[derive(Clone, Debug)]
 pub struct NotAllowed {
     objects: Vec<Outside>,
@@ -210,9 +254,13 @@ impl fmt::Display for NotAllowed {
             Says::Defaults(_) => " by default, since the chart makes none such with its default values",
             Says::Nobody(_) => " by default, since the chart does not render with its default values",
         };
+        let what = match self.objects.iter().any(|outside| outside.beyond == Beyond::WatchedKinds) {
+            true => "outside of the release's namespace, or of another kind in watches.yaml",
+            false => "outside of the release's namespace",
+        };
         write!(
             f,
-            "outside of the release's namespace: {}; that is not allowed{default}: change the spec so that it is left out, or set `allow: [{wanted}]` in watches.yaml",
+            "{what}: {}; that is not allowed{default}: change the spec so that it is left out, or set `allow: [{wanted}]` in watches.yaml",
             listed(&self.objects)
         )
     }

@@ -3,7 +3,8 @@
 //!
 //! Pure, and the one list for all who ask: a record says what a release contains, so whoever may have the operator write one
 //! decides about another release; and whoever may have the operator read a token or the operator's key has the rights that come
-//! with it.
+//! with it. The operator's own Secrets are known by their names as well as by their types: a Secret of such a name without the type
+//! would be read in its place.
 //!
 //! | | rendered, hooked, adopted | removed as an object of a release | shown to `lookup` | source of values |
 //! |---|---|---|---|---|
@@ -17,6 +18,19 @@ use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use crate::object::{Object, ObjectId};
+
+/// Holds the key that records are signed with.
+pub const SIGNING_KEY: &str = "chartwright-signing-key";
+/// Holds what verifies records.
+pub const PUBLIC_KEY: &str = "chartwright-public-key";
+/// Says until when the operator signs unsigned records.
+pub const TRUST: &str = "chartwright-trust";
+/// Holds the certificate for metrics, and the key of it. The certificate alone is in a ConfigMap of this name.
+pub const METRICS_CA: &str = "chartwright-metrics-ca";
+/// The names of all Secrets that hold the ledger begin so.
+pub const LEDGER: &str = "chartwright-ledger-";
+/// All of these, the ledger by the beginning of its names. The names count in every namespace: there may be other operators.
+pub const OPERATOR_SECRETS: [&str; 5] = [SIGNING_KEY, PUBLIC_KEY, TRUST, METRICS_CA, LEDGER];
 
 /// Every Secret type of the operator itself begins so.
 pub const OPERATOR_TYPES: &str = "chartwright.dev/";
@@ -47,7 +61,7 @@ impl Sensitive {
             return None;
         }
         let secret_type = secret_type.filter(|_| is_secret).unwrap_or_default();
-        if secret_type.starts_with(OPERATOR_TYPES) {
+        if secret_type.starts_with(OPERATOR_TYPES) || (is_secret && is_operator_secret(name)) {
             return Some(Sensitive::Operator);
         }
         if secret_type.starts_with(RECORD_TYPES) || name.starts_with(RECORD_NAMES) || labels.say_record() {
@@ -83,6 +97,11 @@ impl Sensitive {
             Sensitive::Token => "a token",
         }
     }
+}
+
+/// Whether a Secret is an operator's own, by its name.
+fn is_operator_secret(name: &str) -> bool {
+    OPERATOR_SECRETS.contains(&name) || name.starts_with(LEDGER)
 }
 
 /// Labels, however they are held.
@@ -184,6 +203,12 @@ mod tests {
         for secret_type in ["chartwright.dev/signing-key", "chartwright.dev/release-ledger", "chartwright.dev/x"] {
             assert_eq!(of("Secret", "k", Some(secret_type), json!({})), Some(Sensitive::Operator));
         }
+        let names = OPERATOR_SECRETS.map(|name| if name == LEDGER { format!("{LEDGER}12") } else { name.to_owned() });
+        for (name, secret_type) in names.iter().flat_map(|name| [(name, None), (name, Some("Opaque"))]) {
+            assert_eq!(of("Secret", name, secret_type, json!({})), Some(Sensitive::Operator), "{name}");
+        }
+        assert_eq!(of("ConfigMap", METRICS_CA, None, json!({})), None, "a certificate is no secret");
+        assert_eq!(of("Secret", "chartwright-web", None, json!({})), None);
         let may = [Sensitive::Record, Sensitive::Operator, Sensitive::Token].map(Sensitive::may_be_rendered);
         assert_eq!(may, [false, false, true]);
     }

@@ -8,12 +8,15 @@ use kube::api::{Api, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::named::{self, Known, Named};
+use super::output::tell;
 use crate::calls::Calls;
 use crate::cluster::{self, Cluster};
 use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
 use crate::error::sentence;
-use crate::release::{History, NameTemplate, OwnerMark, Store};
+use crate::release::proof::PublicKey;
+use crate::release::{History, NameTemplate, OwnerMark, Proof, Release, Signer, Store};
+use crate::trust::key;
 
 /// The name under which a person's wishes are written on a custom resource.
 const MANAGER: &str = "chartwright-cli";
@@ -32,6 +35,14 @@ pub struct Access {
     pub context: Option<String>,
 }
 
+/// By what release records are verified.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Verification {
+    /// The namespace that the operator runs in: its public key there verifies the release records
+    #[arg(long, value_name = "NAME", env = "CHARTWRIGHT_OPERATOR_NAMESPACE", help_heading = "Cluster")]
+    pub operator_namespace: Option<String>,
+}
+
 impl Access {
     pub async fn connect(&self) -> anyhow::Result<Session> {
         let access = cluster::Access { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
@@ -40,7 +51,17 @@ impl Access {
         let known = calls.within(named::known(&client)).await;
         let known =
             known.map_err(|error| anyhow::anyhow!("cannot ask the API server for its kinds: {}", sentence(&error)))?;
-        Ok(Session { calls, namespace: self.namespace.clone().unwrap_or(namespace), known })
+        let namespace = self.namespace.clone().unwrap_or(namespace);
+        Ok(Session { calls, namespace, known, signer: Signer::Unchecked, unverified: None })
+    }
+
+    /// The same, with records verified as far as the operator's public key can be read.
+    pub async fn connect_verifying(&self, verification: &Verification) -> anyhow::Result<Session> {
+        let session = self.connect().await?;
+        Ok(match session.public_key(verification).await {
+            Ok(key) => Session { signer: Signer::Verify(key), ..session },
+            Err(why) => Session { unverified: Some(why), ..session },
+        })
     }
 }
 
@@ -50,6 +71,9 @@ pub struct Session {
     /// Where custom resources are looked for, and the releases of cluster-scoped ones.
     pub namespace: String,
     known: Vec<Known>,
+    pub signer: Signer,
+    /// Why no release record can be verified, where that was tried.
+    pub unverified: Option<String>,
 }
 
 /// A custom resource, and how it is reached.
@@ -60,6 +84,22 @@ pub struct Found {
 }
 
 impl Session {
+    /// # Errors
+    /// Why there is none, as a clause about a record.
+    async fn public_key(&self, verification: &Verification) -> Result<PublicKey, String> {
+        let Some(namespace) = &verification.operator_namespace else {
+            return Err("it cannot be verified without --operator-namespace".to_owned());
+        };
+        match self.calls.within(key::public(self.calls.client(), namespace)).await {
+            Ok(Some(key)) => Ok(key),
+            Ok(None) => Err(format!("it cannot be verified: there is no public key in the namespace {namespace}")),
+            Err(error) => Err(format!(
+                "it cannot be verified: cannot get the public key of the operator in {namespace}: {}",
+                sentence(&error)
+            )),
+        }
+    }
+
     /// The kinds of all groups but the core one.
     pub fn kinds(&self) -> impl Iterator<Item = &Kind> {
         self.known.iter().map(|known| &known.kind)
@@ -107,7 +147,39 @@ impl Session {
     /// All revisions of a release under this name, where those of this custom resource are.
     pub async fn history_of(&self, owner: &OwnerMark, release: &str) -> anyhow::Result<History> {
         let namespace = owner.namespace.as_ref().unwrap_or(&self.namespace);
-        Ok(Store::new(self.calls.clone()).history(namespace, release).await?)
+        Ok(self.store(&owner.uid).history(namespace, release).await?)
+    }
+
+    /// The release records of the custom resource with this UID.
+    pub fn store(&self, owner: &str) -> Store {
+        Store::new(self.calls.clone()).signed_by(self.signer.clone(), owner)
+    }
+
+    /// Says on stderr which of these records the operator's public key does not verify. Nothing where there is no key.
+    pub fn tell_unproven<'a>(&self, releases: impl IntoIterator<Item = &'a Release>) {
+        for sentence in releases.into_iter().filter_map(|release| self.unproven(release)) {
+            tell(&format!("warning: {sentence}"));
+        }
+    }
+
+    /// Why a record that was read does not count as the operator's.
+    pub fn unproven(&self, release: &Release) -> Option<String> {
+        match (&self.signer, &release.proof) {
+            (Signer::Unchecked, _) => None,
+            (_, Proof::Missing(doubt)) => Some(format!(
+                "the record of revision {} of the release {}/{} is not proven: {}",
+                release.revision,
+                release.namespace,
+                release.name,
+                doubt.sentence()
+            )),
+            _ => None,
+        }
+    }
+
+    /// Whether a record is proven to be the operator's. None where that is not known.
+    pub fn is_proven(&self, release: &Release) -> Option<bool> {
+        (!matches!(self.signer, Signer::Unchecked)).then(|| release.is_proven())
     }
 
     /// The same, and there must be some.

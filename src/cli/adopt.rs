@@ -62,7 +62,7 @@ struct Obstacles {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = Preview::of(&ready.cr, &scene).await?;
+    let preview = ready.preview().await?;
     let mut obstacles = Obstacles { release: taken_over(&preview), ..Obstacles::default() };
     for (id, claim) in preview.claims(&scene).await? {
         match claim {

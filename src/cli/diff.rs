@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::output::{Colour, Format, print, print_coloured, tell};
 use super::wanted::Wanted;
 use crate::object::ObjectId;
-use crate::preview::Preview;
 use crate::preview::changes::{Change, What};
 use crate::preview::unified::{coloured, unified};
 
@@ -40,7 +39,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = Preview::of(&ready.cr, &scene).await?;
+    let preview = ready.preview().await?;
     let changes = preview.changes(&scene).await?;
     if let Some(revision) = preview.held() {
         tell(&format!(

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::access::Access;
+use super::access::{Access, Session, Verification};
 use super::named;
 use super::output::{Format, print, yaml};
 use crate::manifest;
@@ -73,6 +73,8 @@ pub struct Common {
     pub revision: Option<u32>,
     #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -81,14 +83,16 @@ pub struct Common {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match args.what {
         What::Values(Values { common, show_secrets }) => {
-            let history = common.history().await?;
+            let (session, history) = common.history().await?;
             let release = pick(&history, common.revision)?;
+            session.tell_unproven([release]);
             let values = if show_secrets { release.config.value() } else { masked(release, &history) };
             common.output.map_or_else(|| yaml(&values), |format| format.text(&values))?
         }
         What::Manifest(Manifest { common, show_secrets }) => {
-            let history = common.history().await?;
+            let (session, history) = common.history().await?;
             let release = pick(&history, common.revision)?;
+            session.tell_unproven([release]);
             let text = if show_secrets { release.manifest.read().into_owned() } else { shown(release, &history) };
             match common.output {
                 // The record holds YAML already. Where it holds characters that are escaped in the output, it is written
@@ -104,11 +108,12 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 impl Common {
-    async fn history(&self) -> anyhow::Result<History> {
+    async fn history(&self) -> anyhow::Result<(Session, History)> {
         let named = named::read_only(&self.resource)?;
-        let session = self.access.connect().await?;
+        let session = self.access.connect_verifying(&self.verification).await?;
         let found = session.find(&named).await?;
-        session.revisions(&found).await
+        let history = session.revisions(&found).await?;
+        Ok((session, history))
     }
 }
 

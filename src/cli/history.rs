@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::access::Access;
+use super::access::{Access, Session, Verification};
 use super::named;
 use super::output::{Format, print, table};
 use crate::release::{HeldBy, History, Hold, Release};
@@ -14,6 +14,8 @@ use crate::release::{HeldBy, History, Hold, Release};
 /// The custom resource is named as with kubectl: by its kind, or its singular, plural or short name, and its own name. BY says
 /// who wrote a revision, chartwright or helm. HELD says which revision was gone back to and is kept although the spec says
 /// something else: by request (`chartwright rollback`), by helm (`helm rollback`), or after a failure. Times are in UTC.
+///
+/// With --operator-namespace, records are verified, and a warning names those that the operator did not sign.
 #[derive(Debug, clap::Args)]
 #[command(override_usage = "chartwright history [OPTIONS] KIND NAME|KIND/NAME")]
 #[command(after_help = "Examples:
@@ -26,6 +28,8 @@ pub struct Args {
     pub resource: Vec<String>,
     #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -33,12 +37,13 @@ pub struct Args {
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let named = named::read_only(&args.resource)?;
-    let session = args.access.connect().await?;
+    let session = args.access.connect_verifying(&args.verification).await?;
     let found = session.find(&named).await?;
     let history = session.revisions(&found).await?;
+    session.tell_unproven(history.iter());
     print(&match args.output {
         None => text(&history),
-        Some(format) => format.text(&history.iter().map(data).collect())?,
+        Some(format) => format.text(&history.iter().map(|release| data(release, &session)).collect())?,
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -64,7 +69,7 @@ fn row(release: &Release) -> Vec<String> {
 }
 
 /// helm's names, and ours.
-fn data(release: &Release) -> Value {
+fn data(release: &Release, session: &Session) -> Value {
     json!({
         "revision": release.revision,
         "updated": release.last_deployed.to_string(),
@@ -74,6 +79,7 @@ fn data(release: &Release) -> Value {
         "description": release.description,
         "by": by(release),
         "held": hold(release),
+        "proven": session.is_proven(release),
     })
 }
 

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::output::{Format, print, yaml};
 use super::wanted::Wanted;
-use crate::preview::Preview;
 
 /// Print the objects that the next reconcile would apply
 ///
@@ -33,7 +32,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = Preview::of(&ready.cr, &scene).await?;
+    let preview = ready.preview().await?;
     let objects = preview.objects(&scene).await?;
     let values: Vec<&Value> = objects.iter().map(|object| object.value()).collect();
     print(&match args.output {

@@ -30,7 +30,7 @@ use anyhow::bail;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-use super::access::{Access, Found, Session};
+use super::access::{Access, Found, Session, Verification};
 use super::named::Named;
 use super::output::{Colour, Format, print, print_anew, print_coloured, tell, yaml};
 use super::{Usage, named, waiting};
@@ -99,6 +99,8 @@ pub struct Args {
     pub watches_file: Option<PathBuf>,
     #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -110,7 +112,7 @@ pub enum Shape {
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let meant = meant(&args)?;
-    let session = args.access.connect().await?;
+    let session = args.access.connect_verifying(&args.verification).await?;
     let kinds = Cache::new(session.calls.clone()).await?.kinds();
     let subject = match &meant {
         Meant::One(named) => Subject::One(Box::new(session.find(named).await?)),

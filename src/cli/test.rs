@@ -14,18 +14,17 @@ use kube::ResourceExt;
 use kube::core::GroupVersionKind;
 use serde_json::json;
 
-use super::access::{Access, Found, Session};
+use super::access::{Access, Found, Session, Verification};
 use super::consent::{Consent, Finding, Reason};
 use super::output::{Format, print, table, tell};
 use super::{consent, named, waiting};
 use crate::discovery::{Cache, Kinds};
-use crate::error::{Category, sentence};
+use crate::error::Category;
 use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Policy, words};
 use crate::plan::Owner;
 use crate::preflight::Adoption;
 use crate::release::{HookPhase, HookRecord, HookRun, Proof, Release, Signer, Store, StoreError};
-use crate::trust::key;
 
 const PAUSE: Duration = Duration::from_millis(250);
 /// The operator may write the record at the same time.
@@ -60,13 +59,12 @@ pub struct Args {
     /// How long each test may take, as in 90s or 5m, if it does not say so itself
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = some_time)]
     pub timeout: Duration,
-    /// The namespace that the operator runs in: its public key there verifies the release record
-    #[arg(long, value_name = "NAME", env = "CHARTWRIGHT_OPERATOR_NAMESPACE", help_heading = "Cluster")]
-    pub operator_namespace: Option<String>,
     #[command(flatten)]
     pub consent: Consent,
     #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -91,7 +89,7 @@ struct Outcome {
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let named = named::read_only(&args.resource)?;
-    let session = args.access.connect().await?;
+    let session = args.access.connect_verifying(&args.verification).await?;
     let found = session.find(&named).await?;
     let history = session.revisions(&found).await?;
     let Some(release) = history.deployed() else {
@@ -100,10 +98,8 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let chosen = chosen(release, &args.only)?;
     let kinds = Cache::new(session.calls.clone()).await?.kinds();
     let tester = Tester { args: &args, session: &session, owner: owner(&found), release, kinds };
-    let doubt = match chosen.is_empty() {
-        true => None,
-        false => doubt(&args, &session, &found, release).await?,
-    };
+    // Of the very record that the tests are taken from: another read may give another one.
+    let doubt = if chosen.is_empty() { None } else { doubt(&session, release) };
     tester.obtain_consent(&chosen, doubt)?;
     let (mut outcomes, mut broken) = (vec![], None);
     for hook in chosen {
@@ -142,27 +138,14 @@ fn chosen(release: &Release, only: &[String]) -> anyhow::Result<Vec<usize>> {
 }
 
 /// Why the record is not known to be the operator's.
-async fn doubt(args: &Args, session: &Session, found: &Found, release: &Release) -> anyhow::Result<Option<Finding>> {
-    let finding = |why: String| {
-        let object = format!("the record of revision {} of the release {}", release.revision, release.name);
-        Ok(Some(Finding { object, why, reason: Reason::Unproven }))
+fn doubt(session: &Session, release: &Release) -> Option<Finding> {
+    let why = match (&session.signer, &release.proof) {
+        (Signer::Unchecked, _) => session.unverified.clone().unwrap_or_else(|| "nobody verified it".to_owned()),
+        (_, Proof::Missing(doubt)) => doubt.sentence().to_owned(),
+        (_, Proof::Record | Proof::Content | Proof::CopyOf { .. }) => return None,
     };
-    let Some(namespace) = &args.operator_namespace else {
-        return finding("it cannot be verified without --operator-namespace".to_owned());
-    };
-    let key = key::public(session.calls.client(), namespace).await;
-    let key =
-        key.map_err(|error| anyhow!("cannot get the public key of the operator in {namespace}: {}", sentence(&error)))?;
-    let Some(key) = key else {
-        return finding(format!("it cannot be verified: there is no public key in the namespace {namespace}"));
-    };
-    let uid = found.cr.metadata.uid.clone().unwrap_or_default();
-    let store = Store::new(session.calls.clone()).signed_by(Signer::Verify(key), &uid);
-    let history = store.history(&release.namespace, &release.name).await?;
-    match history.get(release.revision).map(|release| &release.proof) {
-        Some(Proof::Missing(doubt)) => finding(doubt.sentence().to_owned()),
-        _ => Ok(None),
-    }
+    let object = format!("the record of revision {} of the release {}", release.revision, release.name);
+    Some(Finding { object, why, reason: Reason::Unproven })
 }
 
 fn owner(found: &Found) -> Owner {

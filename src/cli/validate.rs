@@ -8,6 +8,7 @@ use std::fmt::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::{Project, output};
@@ -78,9 +79,10 @@ enum Finding {
 
 impl Report {
     async fn of(checked: Checked, helm: &Helm) -> Self {
+        let watched: Vec<_> = checked.entries.iter().flatten().map(|watch| watch.gvk.clone()).collect();
         let mut entries = vec![];
         for entry in checked.entries {
-            entries.push(Entry::of(entry, helm).await);
+            entries.push(Entry::of(entry, &watched, helm).await);
         }
         Report { errors: vec![], warnings: checked.warnings, entries }
     }
@@ -124,12 +126,12 @@ impl Report {
 }
 
 impl Entry {
-    async fn of(entry: Result<Watch, WatchesError>, helm: &Helm) -> Self {
+    async fn of(entry: Result<Watch, WatchesError>, watched: &[GroupVersionKind], helm: &Helm) -> Self {
         match entry {
             Err(error) => Entry { watch: None, error: Some(error.to_string()), warning: None, reach: None },
             Ok(watch) => {
                 let found = try_out(&watch, helm).await;
-                let reach = Some(reach(&watch, &found).to_string());
+                let reach = Some(reach(&watch, watched, &found).to_string());
                 let (error, warning) = match found {
                     Ok(_) => (None, None),
                     Err(Finding::Error(error)) => (Some(error), None),
@@ -177,11 +179,12 @@ async fn try_out(watch: &Watch, helm: &Helm) -> Result<Rendered, Finding> {
 
 /// What the operator will say of it at its start. Without a cluster, only the scopes of Kubernetes' own kinds and of those that the
 /// chart brings are known.
-fn reach(watch: &Watch, found: &Result<Rendered, Finding>) -> Allowance {
+fn reach(watch: &Watch, watched: &[GroupVersionKind], found: &Result<Rendered, Finding>) -> Allowance {
+    let by = |trial: Trial| trial.allowance(&watch.gvk, watched, scopes::is_namespaced);
     match (watch.allow, found) {
         (Some(reach), _) => Allowance { reach, says: Says::Watch },
-        (None, Ok(rendered)) => Trial::made(rendered, SOME_NAMESPACE).allowance(scopes::is_namespaced),
-        (None, Err(_)) => Trial::Refused("see the warning".to_owned()).allowance(scopes::is_namespaced),
+        (None, Ok(rendered)) => by(Trial::made(rendered, SOME_NAMESPACE)),
+        (None, Err(_)) => by(Trial::Refused("see the warning".to_owned())),
     }
 }
 

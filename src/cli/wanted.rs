@@ -8,14 +8,14 @@ use kube::api::{Api, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
-use super::access::{Access, Found, Session};
+use super::access::{Access, Found, Session, Verification};
 use super::output::tell;
 use super::{Project, Usage, named};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
 use crate::error::sentence;
 use crate::object::Object;
-use crate::preview::Scene;
+use crate::preview::{Preview, PreviewError, Scene};
 use crate::render::Helm;
 use crate::watches::{self, Watch, Watches};
 use crate::yaml;
@@ -32,6 +32,8 @@ pub struct Wanted {
     pub project: Project,
     #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
 }
 
 /// Everything that a preview needs.
@@ -40,6 +42,10 @@ pub struct Ready {
     pub watch: Watch,
     pub helm: Helm,
     pub kinds: Cache,
+    /// All kinds in watches.yaml.
+    pub watched: Vec<GroupVersionKind>,
+    /// Where the operator runs, if that is named.
+    pub operator: Option<String>,
     pub cr: CustomResource,
     /// Where it is in the cluster, if it is.
     pub found: Option<Found>,
@@ -53,8 +59,24 @@ impl Ready {
             calls: &self.session.calls,
             kinds: &self.kinds,
             namespace: &self.session.namespace,
+            watched: &self.watched,
+            operator: self.operator.as_deref(),
+            signer: &self.session.signer,
             warn: |warning| tell(&format!("warning: {warning}")),
         }
+    }
+}
+
+impl Ready {
+    /// What the next reconcile would do. Says on stderr where the operator would see the release records differently.
+    pub async fn preview(&self) -> Result<Preview, PreviewError> {
+        let preview = Preview::of(&self.cr, &self.scene()).await?;
+        let is_trusted = preview.history.latest().is_some_and(|latest| latest.own.is_some());
+        if let Some(why) = self.session.unverified.as_ref().filter(|_| is_trusted) {
+            tell(&format!("warning: the release record is taken as it is: {why}"));
+        }
+        self.session.tell_unproven(preview.history.latest());
+        Ok(preview)
     }
 }
 
@@ -67,8 +89,8 @@ impl Wanted {
         };
         let helm = Helm::find(self.project.helm.as_deref()).await?;
         // Without the file nothing can be said, whatever the cluster has.
-        watches::kinds(&self.project.watches_file)?;
-        let session = self.access.connect().await?;
+        let watched = watches::kinds(&self.project.watches_file)?;
+        let session = self.access.connect_verifying(&self.verification).await?;
         let kinds = Cache::new(session.calls.clone()).await?;
         let (watch, cr, found) = match (named, file) {
             (Some(named), _) => {
@@ -87,7 +109,8 @@ impl Wanted {
             }
             (None, None) => return Err(Usage("which custom resource? Name it, or a file with -f".to_owned()).into()),
         };
-        Ok(Ready { session, watch, helm, kinds, cr, found })
+        let operator = self.verification.operator_namespace.clone();
+        Ok(Ready { session, watch, helm, kinds, watched, operator, cr, found })
     }
 
     /// The entry of a kind, in whichever version. The charts of others are not loaded: what is wrong with them does not matter here.

@@ -10,6 +10,8 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{Event, Life, Policy, is_same_but_for_attempt, life};
+use crate::adoption;
+use crate::apply::replace::is_precious;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube};
@@ -17,14 +19,15 @@ use crate::manifest::{self, HOOK, Hook, ManifestError};
 use crate::object::Object;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge, place_of, type_of};
-use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL};
+use crate::plan::{Judged, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, Planned, RELEASE_LABEL, is_kept};
 use crate::preflight::{Adoption, complaint_about};
-use crate::protected::Protected;
+use crate::protected::{Protected, rights};
 use crate::reach::ReachError;
 use crate::release::HookRecord;
-use crate::sensitive::{self, NoObject};
+use crate::sensitive::{self, Labels, NoObject, Sensitive};
 
-/// On every object of a hook: the revision, the event, the hook, the attempt and the custom resource that it was made for.
+/// On every object of a hook: the revision, the event, the hook, the attempt and the custom resource that it was made for. A chart
+/// cannot write it.
 pub const RUN: &str = "chartwright.dev/hook-run";
 /// Keeps a Job that removes itself until its end was recorded.
 const FINALIZER: &str = "chartwright.dev/hook";
@@ -171,7 +174,7 @@ impl Runner<'_> {
             Some(live) if run_of(&live) == Some(run) => {
                 return Ok(live.deletion_timestamp.is_some().then_some(id));
             }
-            Some(live) if !self.may_replace(&live) => {
+            Some(live) if !self.may_replace(&id, &live) || self.is_sensitive(planned, &id, &live).await? => {
                 return Err(HookError::Taken { id: Box::new(id), adoption: self.adopt });
             }
             // Nobody deletes a CRD: its resources would go with it.
@@ -298,10 +301,14 @@ impl Runner<'_> {
     }
 
     /// Whether what stands in the place of a hook is a hook itself: of this release, or as helm leaves them, in its
-    /// namespace and without an owner. What belongs to nobody at all may be replaced where that is allowed.
-    fn may_replace(&self, live: &ObjectMeta) -> bool {
+    /// namespace and without an owner. What belongs to nobody at all may be replaced where that is allowed, unless its content or
+    /// the rights that it gives could not be had back.
+    fn may_replace(&self, id: &ObjectId, live: &ObjectMeta) -> bool {
         let annotation = |key: &str| live.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
         let is_owned = live.owner_references.as_ref().is_some_and(|owners| !owners.is_empty());
+        if adoption::is_marked(live) {
+            return false;
+        }
         match annotation(PRIMARY_RESOURCE) {
             Some(place) => {
                 place == place_of(self.owner)
@@ -311,10 +318,29 @@ impl Runner<'_> {
             None if is_owned => false,
             None => {
                 let is_loose = || judge(live, self.release, self.namespace, self.owner) == Claim::Loose;
+                let is_spared = || is_precious(id) || is_kept(annotation) || id.group == rights::GROUP;
                 let is_here = live.namespace.as_deref() == Some(self.namespace);
-                is_here && (annotation(HOOK).is_some() || self.adopt == Adoption::Asked && is_loose())
+                let is_taken = || self.adopt == Adoption::Asked && is_loose() && !is_spared();
+                is_here && (annotation(HOOK).is_some() || is_taken())
             }
         }
+    }
+
+    /// Whether a record, a token or a Secret of the operator stands in the place of a hook that is none.
+    async fn is_sensitive(&self, planned: &Planned, id: &ObjectId, live: &ObjectMeta) -> Result<bool, HookError> {
+        if Sensitive::of_metadata(id, live).is_some() {
+            return Ok(true);
+        }
+        if !id.group.is_empty() || id.kind != "Secret" || Sensitive::of_object(&planned.object).is_some() {
+            return Ok(false);
+        }
+        let live = self.calls.get(&planned.kind, id).await;
+        let live = live.map_err(|error| HookError::Refused { id: Box::new(id.clone()), error })?;
+        Ok(live.is_some_and(|live| {
+            let labels = live.metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+            let secret_type = live.data.get("type").and_then(Value::as_str);
+            Sensitive::of(&id.group, &id.kind, secret_type, &id.name, &labels).is_some()
+        }))
     }
 }
 

@@ -83,6 +83,13 @@ fn what_is_to_be_kept_has_no_owner() {
 }
 
 #[test]
+fn a_chart_cannot_mark_an_object_as_a_run_of_a_hook() {
+    let annotations = json!({"chartwright.dev/hook-run": "1.pre-install.0.1.u", "a": "b"});
+    let object = planned(&owner(Some("here")), object("ConfigMap", json!({"name": "c", "annotations": annotations})));
+    assert_eq!((object.annotation(RUN), object.annotation("a")), (None, Some("b")));
+}
+
+#[test]
 fn helms_marks_and_the_namespace_are_put_on() {
     let object = planned(&owner(Some("here")), object("ConfigMap", json!({"name": "c"})));
     assert_eq!(object.namespace(), Some("here"));

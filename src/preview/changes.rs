@@ -197,7 +197,8 @@ impl Look<'_> {
         let leave = goes_back || matches!(self.preview.manner, Manner::InPlace);
         let replace = if leave { goes_back && replace_going_back } else { replace };
         let helm_marks = self.preview.history.foreign_since_deployed().next().is_some();
-        Allowed { adopt, helm_marks, replace, leave }
+        let is_operators = self.scene.operator == Some(self.preview.identity.namespace.as_str());
+        Allowed { adopt, is_operators, helm_marks, replace, leave }
     }
 
     /// What would become of one planned object; None if it stays as it is.

@@ -29,10 +29,20 @@ fn with(mut object: Value, key: &str, value: Value) -> Value {
     object
 }
 
+fn is_hook(object: &Object) -> bool {
+    object.annotation("helm.sh/hook").is_some()
+}
+
+fn hook(mut object: Value) -> Value {
+    object["metadata"]["annotations"] = json!({"helm.sh/hook": "test"});
+    object
+}
+
 /// Why objects of a revision in a namespace are refused.
 fn refusal_in(namespace: &str, objects: &[Value], has_consent: bool) -> Option<String> {
     let objects: Vec<Object> = objects.iter().map(|object| Object::new(object.clone()).unwrap()).collect();
-    let placed: Vec<Placed<'_>> = objects.iter().map(|object| Placed { object, namespace: Some(namespace) }).collect();
+    let placed: Vec<Placed<'_>> =
+        objects.iter().map(|object| Placed { object, namespace: Some(namespace), is_hook: is_hook(object) }).collect();
     operator().check(&placed, has_consent, &kinds()).err().map(|refused| refused.to_string())
 }
 
@@ -43,16 +53,21 @@ fn is_refused(object: Value, has_consent: bool) -> bool {
 #[test]
 fn the_operators_own_objects_are_refused_whatever_is_allowed() {
     let scaler = json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "op-manager"}});
+    let by_default = json!({"scaleTargetRef": {"name": "op-manager"}});
     for own in [
         object("apps/v1", "Deployment", "op-manager"),
         object("apps/v1", "ReplicaSet", "op-manager-5d8f7c9b6d"),
         object("v1", "Pod", "op-manager-5d8f7c9b6d-x2x7k"),
         object("v1", "ServiceAccount", "manager"),
         object("coordination.k8s.io/v1", "Lease", "chartwright.g.io"),
-        object("v1", "Secret", "chartwright-signing-key"),
-        object("v1", "Secret", "chartwright-ledger-3"),
-        object("v1", "Secret", "chartwright-trust"),
+        object("v1", "ConfigMap", "chartwright-metrics-ca"),
         with(object("autoscaling/v2", "HorizontalPodAutoscaler", "x"), "spec", scaler),
+        with(object("keda.sh/v1alpha1", "ScaledObject", "x"), "spec", by_default),
+        with(
+            object("g.io/v1", "Scaler", "x"),
+            "spec",
+            json!({"targetRef": {"kind": "Deployment", "name": "op-manager"}}),
+        ),
     ] {
         assert!(is_refused(own.clone(), true), "{own}");
         assert_eq!(refusal_in("elsewhere", &[own], false), None, "only in its namespace");
@@ -67,8 +82,8 @@ fn names_that_only_look_alike_are_free() {
         object("apps/v1", "Deployment", "manager"),
         object("v1", "Service", "op-manager"),
         object("v1", "ServiceAccount", "op-manager"),
-        object("v1", "Secret", "chartwright"),
         object("v1", "ConfigMap", "web"),
+        with(object("keda.sh/v1alpha1", "ScaledObject", "x"), "spec", json!({"scaleTargetRef": {"name": "web"}})),
     ] {
         assert!(!is_refused(other.clone(), false), "{other}");
     }
@@ -116,7 +131,7 @@ fn pods_that_run_as_the_operator_need_consent() {
 fn a_pod_that_names_no_account_runs_as_the_default_one() {
     let pod = Object::new(with(object("v1", "Pod", "web"), "spec", json!({"containers": [{"image": "a"}]}))).unwrap();
     let default = ProtectedObjects { service_account: Some(("ops".into(), "default".into())), ..operator() };
-    let placed = [Placed { object: &pod, namespace: Some("ops") }];
+    let placed = [Placed { object: &pod, namespace: Some("ops"), is_hook: false }];
     assert!(default.check(&placed, false, &kinds()).is_err());
     assert!(operator().check(&placed, false, &kinds()).is_ok());
 }
@@ -125,7 +140,9 @@ fn a_pod_that_names_no_account_runs_as_the_default_one() {
 fn whatever_names_a_secret_of_the_operator_needs_consent() {
     let mounts = json!({"containers": [], "volumes": [{"secret": {"secretName": "chartwright-signing-key"}}]});
     let env = json!({"containers": [{"envFrom": [{"secretRef": {"name": "chartwright-ledger-0"}}]}]});
-    for spec in [mounts, env, json!({"data": {"source": "ops/chartwright-trust"}})] {
+    let by_name = |name: &str| json!({"data": {"source": format!("ops/{name}")}});
+    let others = ["chartwright-trust", "chartwright-public-key", "chartwright-metrics-ca"].map(by_name);
+    for spec in [mounts, env].into_iter().chain(others) {
         let pod = with(object("v1", "Pod", "web"), "spec", spec);
         assert!(is_refused(pod.clone(), false), "{pod}");
         assert!(!is_refused(pod, true));
@@ -150,7 +167,57 @@ fn tokens_and_rights_to_secrets_need_consent() {
         "rules",
         json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]),
     );
-    assert_eq!(refusal_in("ops", &[bound("Role", "r"), harmless], false), None, "the Role is part of the release");
+    let binding = bound("Role", "r");
+    assert_eq!(refusal_in("ops", &[binding.clone(), harmless.clone()], false), None, "the Role is part of the release");
+    // The operator makes none of what a test hook makes, and other hooks may run too early or too late.
+    for objects in [[binding.clone(), hook(harmless.clone())], [hook(binding), harmless]] {
+        let refused = refusal_in("ops", &objects, false).unwrap();
+        assert!(refused.contains("does not apply before it"), "{refused}");
+    }
+}
+
+#[test]
+fn secrets_that_the_release_does_not_make_need_consent() {
+    let containers =
+        json!([{"name": "a", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}]);
+    let projected = json!([{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}]);
+    let driver = json!([{"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "s"}}}]);
+    let secret = object("v1", "Secret", "s");
+    for spec in [
+        json!({"containers": containers}),
+        json!({"initContainers": containers}),
+        json!({"containers": [{"envFrom": [{"secretRef": {"name": "s", "optional": true}}]}]}),
+        json!({"volumes": [{"name": "v", "secret": {"secretName": "s"}}]}),
+        json!({"volumes": projected}),
+        json!({"volumes": driver}),
+        json!({"jobTemplate": {"spec": {"template": {"spec": {"containers": containers}}}}}),
+    ] {
+        let user = with(object("v1", "Pod", "web"), "spec", spec);
+        assert!(refusal_in("ops", &[user.clone()], false).unwrap().contains("does not make"), "{user}");
+        assert!(is_refused(hook(user.clone()), false), "{user}");
+        assert!(refusal_in("ops", &[user.clone(), hook(secret.clone())], false).is_some(), "a hook makes it");
+        assert_eq!(refusal_in("ops", &[user.clone(), secret.clone()], false), None, "{user}");
+        assert_eq!(refusal_in("ops", &[user.clone()], true), None);
+        assert_eq!(refusal_in("elsewhere", &[user], false), None);
+    }
+    let pulls = json!({"containers": [], "imagePullSecrets": [{"name": "registry"}]});
+    assert!(!is_refused(with(object("v1", "Pod", "web"), "spec", pulls), false));
+    let tls = json!({"tls": [{"secretName": "www"}]});
+    assert!(!is_refused(with(object("networking.k8s.io/v1", "Ingress", "web"), "spec", tls), false));
+}
+
+#[test]
+fn what_can_stop_the_operator_needs_consent() {
+    for stops in [
+        object("networking.k8s.io/v1", "NetworkPolicy", "n"),
+        object("v1", "ResourceQuota", "q"),
+        object("v1", "LimitRange", "l"),
+        object("policy/v1", "PodDisruptionBudget", "p"),
+    ] {
+        assert!(refusal_in("ops", &[stops.clone()], false).unwrap().contains("can stop the operator"), "{stops}");
+        assert!(!is_refused(stops.clone(), true), "{stops}");
+        assert_eq!(refusal_in("elsewhere", &[stops], false), None);
+    }
 }
 
 #[test]

@@ -31,6 +31,16 @@ fn kinds() -> Kinds {
     ])
 }
 
+fn app() -> GroupVersionKind {
+    GroupVersionKind::gvk("example.com", "v1", "App")
+}
+
+fn beyond(id: ObjectId, is_namespaced: bool) -> Vec<Beyond> {
+    let watched = [app(), GroupVersionKind::gvk("example.com", "v1", "Plat")];
+    let home = Home { namespace: "here", kind: &app(), watched: &watched };
+    Outside::of(id, is_namespaced, &home).into_iter().map(|it| it.beyond).collect()
+}
+
 fn scope(gvk: &GroupVersionKind) -> Option<bool> {
     kinds().get(gvk).map(|kind| kind.namespaced)
 }
@@ -41,14 +51,44 @@ fn trial(text: &str) -> Trial {
 
 #[test]
 fn a_cluster_scoped_object_is_outside_whatever_namespace_it_names() {
-    let role = Outside::of(id("rbac.authorization.k8s.io", "ClusterRole", Some("here"), "r"), false, "here").unwrap();
+    let home = Home { namespace: "here", kind: &app(), watched: &[] };
+    let role = Outside::of(id("rbac.authorization.k8s.io", "ClusterRole", Some("here"), "r"), false, &home).remove(0);
     assert_eq!((role.beyond, role.id.namespace), (Beyond::Cluster, None));
-    let beyond = |namespace| Outside::of(id("", "ConfigMap", namespace, "c"), true, "here").map(|it| it.beyond);
-    assert_eq!(beyond(None), None);
-    assert_eq!(beyond(Some("here")), None);
-    assert_eq!(beyond(Some("there")), Some(Beyond::OtherNamespaces));
+    let config = |namespace| beyond(id("", "ConfigMap", namespace, "c"), true);
+    assert_eq!(config(None), []);
+    assert_eq!(config(Some("here")), []);
+    assert_eq!(config(Some("there")), [Beyond::OtherNamespaces]);
     // Names are compared letter by letter.
-    assert_eq!(beyond(Some("here ")), Some(Beyond::OtherNamespaces));
+    assert_eq!(config(Some("here ")), [Beyond::OtherNamespaces]);
+}
+
+#[test]
+fn a_custom_resource_of_another_watched_kind_is_beyond_wherever_it_is() {
+    let of = |kind: &str, namespace| beyond(id("example.com", kind, namespace, "a"), true);
+    assert_eq!(of("Plat", None), [Beyond::WatchedKinds]);
+    assert_eq!(of("Plat", Some("there")), [Beyond::OtherNamespaces, Beyond::WatchedKinds]);
+    assert_eq!(beyond(id("example.com", "Plat", None, "a"), false), [Beyond::Cluster, Beyond::WatchedKinds]);
+    assert_eq!(of("App", None), [], "its own kind is served by the same watch");
+    assert_eq!(beyond(id("other.com", "Plat", None, "a"), true), []);
+}
+
+#[test]
+fn a_watched_kind_that_the_chart_makes_by_default_allows_no_other() {
+    let [first, second] = ["Plat", "Shop"].map(|kind| GroupVersionKind::gvk("example.com", "v1", kind));
+    let watched = [app(), first.clone(), second.clone()];
+    let text = "apiVersion: example.com/v1\nkind: Plat\nmetadata: {name: p}\n";
+    let by_default = trial(text).allowance(&app(), &watched, |_| Some(true));
+    assert_eq!(by_default.to_string(), "allowed by default: watched-kinds, since the chart makes Plat p");
+    let outside = |gvk: &GroupVersionKind| {
+        let id = id(&gvk.group, &gvk.kind, None, "x");
+        Outside::of(id, true, &Home { namespace: "here", kind: &app(), watched: &watched })
+    };
+    assert!(by_default.check(outside(&first)).is_ok());
+    let refused = by_default.check(outside(&second)).unwrap_err().to_string();
+    assert!(refused.starts_with("outside of the release's namespace, or of another kind in watches.yaml: Shop x;"));
+    assert!(refused.contains("set `allow: [watched-kinds]` in watches.yaml"), "{refused}");
+    let widened = Allowance { reach: Reach::default().with(Beyond::WatchedKinds), says: Says::Watch };
+    assert!(widened.check(outside(&second)).is_ok());
 }
 
 #[test]
@@ -65,7 +105,8 @@ fn a_refusal_names_the_object_and_the_setting() {
 
 #[test]
 fn the_default_is_what_the_chart_makes_with_its_default_values() {
-    let plain = trial("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: here}\n").allowance(scope);
+    let plain =
+        trial("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: here}\n").allowance(&app(), &[], scope);
     assert_eq!(plain.reach, Reach::default());
     assert!(
         plain
@@ -84,7 +125,7 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: j, namespace: there, annotations: {helm.sh/hook: pre-install}}
 ";
-    let wide = trial(text).allowance(scope);
+    let wide = trial(text).allowance(&app(), &[], scope);
     assert_eq!(
         wide.to_string(),
         "allowed by default: other-namespaces, cluster, since the chart makes ClusterRole r, Job there/j"
@@ -108,20 +149,20 @@ spec:
         _ => scope(gvk),
     };
     let shipped = trial(&format!("---\n# Source: app/crds/gears.yaml\n{crd}"));
-    assert_eq!(shipped.allowance(apiextensions).reach, Reach::default());
+    assert_eq!(shipped.allowance(&app(), &[], apiextensions).reach, Reach::default());
     let templated = trial(&format!("---\n# Source: app/templates/gears.yaml\n{crd}"));
-    assert!(templated.allowance(apiextensions).reach.covers(Beyond::Cluster));
+    assert!(templated.allowance(&app(), &[], apiextensions).reach.covers(Beyond::Cluster));
     // An object of the kind that crds/ bring: its scope is known from there.
     let used = "---\n# Source: app/templates/gear.yaml\napiVersion: example.com/v1\nkind: Gear\nmetadata: {name: g}\n";
     let used = trial(&format!("---\n# Source: app/crds/gears.yaml\n{crd}{used}"));
-    assert!(used.allowance(apiextensions).reach.covers(Beyond::Cluster));
+    assert!(used.allowance(&app(), &[], apiextensions).reach.covers(Beyond::Cluster));
 }
 
 #[test]
 fn nothing_is_allowed_by_a_kind_that_nobody_knows_or_by_a_chart_that_does_not_render() {
-    let unknown = trial("apiVersion: example.com/v1\nkind: Gear\nmetadata: {name: g}\n").allowance(scope);
+    let unknown = trial("apiVersion: example.com/v1\nkind: Gear\nmetadata: {name: g}\n").allowance(&app(), &[], scope);
     assert_eq!(unknown.reach, Reach::default());
-    let refused = Trial::Refused("host is required".into()).allowance(scope);
+    let refused = Trial::Refused("host is required".into()).allowance(&app(), &[], scope);
     assert_eq!(refused.reach, Reach::default());
     assert!(refused.to_string().contains("(host is required); set `allow`"), "{refused}");
 }
@@ -138,13 +179,16 @@ fn hooks_are_looked_at_and_tests_are_not() {
     let outside = |events: &str| {
         let rendered = manifest::read(&text(events)).unwrap();
         let hooks: Vec<HookRecord> = rendered.hooks.iter().map(crate::hooks::recorded).collect();
-        of_hooks(&hooks, "here", &kinds()).into_iter().map(|it| it.id.to_string()).collect::<Vec<_>>()
+        of_hooks(&hooks, &Home { namespace: "here", kind: &app(), watched: &[] }, &kinds())
+            .into_iter()
+            .map(|it| it.id.to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(outside("pre-delete"), ["ClusterRole r"]);
     assert_eq!(outside("test"), Vec::<String>::new());
     assert_eq!(outside("test,post-install"), ["ClusterRole r"]);
     // What is never made allows nothing either.
-    let by_default = |events: &str| trial(&text(events)).allowance(scope).reach.covers(Beyond::Cluster);
+    let by_default = |events: &str| trial(&text(events)).allowance(&app(), &[], scope).reach.covers(Beyond::Cluster);
     assert_eq!(["pre-delete", "test", "test,post-install"].map(by_default), [true, false, true]);
 }
 

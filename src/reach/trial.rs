@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use kube::core::GroupVersionKind;
 use tokio::sync::Mutex;
 
-use super::{Allowance, Outside, Reach, Says, is_run};
+use super::{Allowance, Home, Outside, Reach, Says, is_run};
 use crate::chart::Chart;
 use crate::discovery::{Capabilities, kinds_of_crd};
 use crate::error::Category;
@@ -82,8 +82,13 @@ impl Trial {
         Trial::Made { objects, brought, home: home.to_owned() }
     }
 
-    /// What is allowed by it. `is_namespaced` tells the scope of a kind, if it is known.
-    pub fn allowance(&self, is_namespaced: impl Fn(&GroupVersionKind) -> Option<bool>) -> Allowance {
+    /// What is allowed by it, to releases of this kind. `is_namespaced` tells the scope of a kind, if it is known.
+    pub fn allowance(
+        &self,
+        kind: &GroupVersionKind,
+        watched: &[GroupVersionKind],
+        is_namespaced: impl Fn(&GroupVersionKind) -> Option<bool>,
+    ) -> Allowance {
         let (objects, brought, home) = match self {
             Trial::Made { objects, brought, home } => (objects, brought, home),
             Trial::Refused(why) => return Allowance { reach: Reach::default(), says: Says::Nobody(why.clone()) },
@@ -92,8 +97,9 @@ impl Trial {
             let own = || brought.iter().find(|(known, _)| known == gvk).map(|(_, namespaced)| *namespaced);
             is_namespaced(gvk).or_else(own)
         };
-        let outside = objects.iter().filter_map(|id| Outside::of(id.clone(), scope(&id.gvk())?, home));
-        let outside: Vec<Outside> = outside.collect();
+        let home = Home { namespace: home, kind, watched };
+        let known = objects.iter().filter_map(|id| Some((id, scope(&id.gvk())?)));
+        let outside: Vec<Outside> = known.flat_map(|(id, scope)| Outside::of(id.clone(), scope, &home)).collect();
         Allowance { reach: outside.iter().map(|it| it.beyond).collect(), says: Says::Defaults(outside) }
     }
 }

@@ -125,20 +125,20 @@ impl Subject<'_> {
 
     /// What may be written of a plan, and why the rest may not.
     async fn within_reach(&self, mut plan: Plan) -> (Plan, Option<ReconcileError>) {
-        let outside = |planned: &Planned| Outside::of(planned.object.id(), planned.kind.namespaced, &self.namespace);
-        if plan.apply.iter().all(|planned| outside(planned).is_none()) {
+        let outside = |planned: &Planned| Outside::of(planned.object.id(), planned.kind.namespaced, &self.home());
+        if plan.apply.iter().all(|planned| outside(planned).is_empty()) {
             return (plan, None);
         }
         let allowance = match self.context.allowance().await {
             Ok(allowance) => allowance,
             Err(error) => {
-                plan.apply.retain(|planned| outside(planned).is_none());
+                plan.apply.retain(|planned| outside(planned).is_empty());
                 return (plan, Some(ReachError::from(error).into()));
             }
         };
         let mut error = None;
         plan.apply.retain(|planned| {
-            let refused = allowance.check(outside(planned).into_iter().collect()).err();
+            let refused = allowance.check(outside(planned)).err();
             let is_allowed = refused.is_none();
             error = error.take().or(refused);
             is_allowed

@@ -9,7 +9,7 @@ use crate::object::Object;
 use crate::plan::Plan;
 use crate::protected::{self, Protected};
 use crate::reach::trial::SOME_NAMESPACE;
-use crate::reach::{self, Allowance, Beyond, Outside, ReachError, Says, Trial};
+use crate::reach::{self, Allowance, Beyond, Home, Outside, ReachError, Says, Trial};
 use crate::release::{HookRecord, Release};
 use crate::render::RenderError;
 use crate::sensitive;
@@ -27,7 +27,7 @@ impl Context {
         };
         let render = Trial::of(&chart, &self.watch.overrides, home, &kinds.capabilities, &self.helm);
         let trial = self.trials.of(&chart, &kinds.capabilities, self.lanes.aside(render)).await?;
-        Ok(trial.allowance(|gvk| kinds.get(gvk).map(|kind| kind.namespaced)))
+        Ok(trial.allowance(&self.watch.gvk, &self.protected.kinds, |gvk| kinds.get(gvk).map(|kind| kind.namespaced)))
     }
 }
 
@@ -40,8 +40,8 @@ impl Subject<'_> {
         kinds: &Kinds,
     ) -> Result<(), ReconcileError> {
         self.check_protected(plan, hooks, kinds)?;
-        let mut outside = reach::of_plan(plan, &self.namespace);
-        outside.extend(reach::of_hooks(hooks, &self.namespace, kinds));
+        let mut outside = reach::of_plan(plan, &self.home());
+        outside.extend(reach::of_hooks(hooks, &self.home(), kinds));
         Ok(self.check_outside(outside).await?)
     }
 
@@ -69,24 +69,28 @@ impl Subject<'_> {
 
     /// The same for one hook that is about to run. Its record may have been written by somebody else.
     pub(super) fn check_hook(&self, hook: &HookRecord, release: &Release, kinds: &Kinds) -> Result<(), Protected> {
-        let check = |objects: &[Object]| {
+        let objects = hooks::objects_of(hook);
+        let check = |secrets: &[Object]| {
             let (protected, consent) = (&self.context.protected, self.allows_operator_namespace());
-            protected::check_revision(protected, consent, &Plan::default(), objects, &self.namespace, kinds)
+            protected::check_hooks(protected, consent, &objects, secrets, &self.namespace, kinds)
         };
-        let mut objects = hooks::objects_of(hook);
-        if check(&objects).is_ok() {
+        if check(&[]).is_ok() {
             return Ok(());
         }
-        // A binding may refer to a Role elsewhere in the revision.
-        let others = release.hooks.iter().flat_map(hooks::objects_of);
-        let templates =
-            manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects).unwrap_or_default();
-        objects.extend(others.chain(templates).filter(|object| object.kind() == "Role"));
-        check(&objects)
+        // A pod may use a Secret of the revision.
+        let templates = manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects);
+        let secrets = templates.unwrap_or_default().into_iter().filter(|object| object.kind() == "Secret");
+        check(&secrets.collect::<Vec<_>>())
     }
 
     pub(super) fn allows_operator_namespace(&self) -> bool {
         self.context.watch.allow.is_some_and(|reach| reach.covers(Beyond::OperatorNamespace))
+    }
+
+    /// What needs no consent.
+    pub(super) fn home(&self) -> Home<'_> {
+        let Context { watch, protected, .. } = self.context;
+        Home { namespace: &self.namespace, kind: &watch.gvk, watched: &protected.kinds }
     }
 
     /// Most releases have nothing outside, and need not know what is allowed.

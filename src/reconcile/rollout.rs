@@ -237,7 +237,14 @@ impl Subject<'_> {
     }
 
     pub(super) fn allowed(&self, leave: bool) -> Allowed {
-        Allowed { helm_marks: false, adopt: self.wishes.adopt, replace: self.wishes.replace && !leave, leave }
+        let is_operators = self.namespace == self.context.protected.namespace;
+        Allowed {
+            helm_marks: false,
+            is_operators,
+            adopt: self.wishes.adopt,
+            replace: self.wishes.replace && !leave,
+            leave,
+        }
     }
 
     /// Whether Helm's marks are enough, also outside of the namespace: helm wrote over a revision of ours, or the release is being adopted.

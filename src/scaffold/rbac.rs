@@ -200,7 +200,8 @@ fn written(project: &Path, needs: &Needs, options: &Options) -> Result<Generated
 
 /// What releases may write outside of their namespace.
 fn reach(watch: &Watch, found: &Surveyed) -> Reach {
-    let by_default = || found.by_default.allowance(|gvk| found.findings.kinds.is_namespaced(gvk)).reach;
+    let by_default =
+        || found.by_default.allowance(&watch.gvk, &[], |gvk| found.findings.kinds.is_namespaced(gvk)).reach;
     watch.allow.unwrap_or_else(by_default)
 }
 

@@ -14,9 +14,8 @@ use kube::core::ObjectMeta;
 use super::{MANAGER, TrustError, code, failed};
 use crate::leader::Leading;
 use crate::release::proof::{PublicKey, SigningKey};
+use crate::sensitive::{PUBLIC_KEY as PUBLIC_SECRET, SIGNING_KEY as SECRET};
 
-pub const SECRET: &str = "chartwright-signing-key";
-pub const PUBLIC_SECRET: &str = "chartwright-public-key";
 /// No release may render, adopt, look up or read Secrets of such a type.
 pub const TYPE: &str = "chartwright.dev/signing-key";
 pub const PUBLIC_TYPE: &str = "chartwright.dev/public-key";
@@ -54,8 +53,17 @@ pub async fn load(client: Client, namespace: &str, mut leading: Leading) -> Resu
 async fn publish(api: &Api<Secret>, namespace: &str, key: &SigningKey) -> Result<(), TrustError> {
     let public = key.public().to_base64().into_bytes();
     let published = api.get_opt(PUBLIC_SECRET).await.map_err(failed("get", namespace, PUBLIC_SECRET))?;
-    match published.as_ref().and_then(|secret| data(secret, PUBLIC_KEY)) {
-        Some(bytes) if bytes == public => Ok(()),
+    if published.as_ref().is_some_and(|secret| !is_public(secret)) {
+        // The type of a Secret cannot be changed, and the operator may not delete Secrets here.
+        tracing::warn!(
+            namespace,
+            secret = PUBLIC_SECRET,
+            "the Secret is not of the type {PUBLIC_TYPE}, so nobody verifies records with it; delete it and restart the operator, which creates it again"
+        );
+        return Ok(());
+    }
+    match published.as_ref().map(|secret| data(secret, PUBLIC_KEY)) {
+        Some(Some(bytes)) if bytes == public => Ok(()),
         Some(_) => {
             let patch = serde_json::json!({"data": {PUBLIC_KEY: ByteString(public)}});
             let params = kube::api::PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
@@ -66,12 +74,17 @@ async fn publish(api: &Api<Secret>, namespace: &str, key: &SigningKey) -> Result
     }
 }
 
-/// The public key of the operator in a namespace. None where there is none.
+/// The public key of the operator in a namespace. None where there is none, and where the Secret is not of the operator's type:
+/// somebody else may have created it.
 pub async fn public(client: Client, namespace: &str) -> Result<Option<PublicKey>, kube::Error> {
     let api: Api<Secret> = Api::namespaced(client, namespace);
-    let secret = api.get_opt(PUBLIC_SECRET).await?;
+    let secret = api.get_opt(PUBLIC_SECRET).await?.filter(is_public);
     let text = secret.as_ref().and_then(|secret| data(secret, PUBLIC_KEY)).map(String::from_utf8_lossy);
     Ok(text.and_then(|text| PublicKey::from_base64(&text)))
+}
+
+fn is_public(secret: &Secret) -> bool {
+    secret.type_.as_deref() == Some(PUBLIC_TYPE)
 }
 
 fn read(secret: &Secret, namespace: &str) -> Result<SigningKey, TrustError> {

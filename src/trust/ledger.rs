@@ -25,9 +25,9 @@ use super::{MANAGER, TrustError, code, failed};
 use crate::object::ObjectId;
 use crate::release::OwnerMark;
 use crate::release::proof::{Confirmed, Hash};
+// The Secrets are called `chartwright-ledger-0` and so on.
+use crate::sensitive::LEDGER as PREFIX;
 
-/// The Secrets are called `chartwright-ledger-0` and so on.
-pub const PREFIX: &str = "chartwright-ledger-";
 pub const TYPE: &str = "chartwright.dev/release-ledger";
 const LABEL: &str = "chartwright.dev/ledger";
 const SHARDS: usize = 32;

@@ -21,9 +21,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::{MANAGER, TrustError, code, failed};
+use crate::sensitive::TRUST as SECRET;
 use crate::watching;
 
-pub const SECRET: &str = "chartwright-trust";
 pub const TYPE: &str = "chartwright.dev/trust";
 const KEY: &str = "window";
 /// Longer than any migration takes, and short enough that nobody forgets it open.

@@ -77,7 +77,7 @@ pub enum Problem {
     )]
     TwoLookups(&'static str),
     #[error(
-        "`allow`: `{0}` is not known: write a list of `other-namespaces`, `cluster` and `operator-namespace`, or `[]` for none of them"
+        "`allow`: `{0}` is not known: write a list of `other-namespaces`, `cluster`, `operator-namespace` and `watched-kinds`, or `[]` for none of them"
     )]
     Allow(String),
     #[error("`adopt`: `{0}` is not known: write `none`, `objects` or `releases`")]
@@ -306,7 +306,7 @@ fn allow(map: &Map<String, Value>) -> Result<Option<Reach>, Problem> {
         None => return Ok(None),
         Some(Value::Array(items)) => items,
         Some(other) => {
-            let wanted = "a list of `other-namespaces`, `cluster` and `operator-namespace`, or `[]` for none of them";
+            let wanted = "a list of `other-namespaces`, `cluster`, `operator-namespace` and `watched-kinds`, or `[]` for none of them";
             return Err(Problem::Type { field: "allow", wanted, found: kind(other) });
         }
     };

@@ -275,8 +275,9 @@ fn what_a_release_may_write_is_read() {
     assert_eq!(allow("[cluster, other-namespaces, cluster]").as_deref(), Some("other-namespaces, cluster"));
     assert!(message("  allow: [all]\n").contains("`allow`: `all` is not known: write a list of"));
     assert!(
-        message("  allow: cluster\n")
-            .contains("`allow` must be a list of `other-namespaces`, `cluster` and `operator-namespace`")
+        message("  allow: cluster\n").contains(
+            "`allow` must be a list of `other-namespaces`, `cluster`, `operator-namespace` and `watched-kinds`"
+        )
     );
     assert!(message("  allow: [{cluster: true}]\n").contains("`allow`: `{\"cluster\":true}` is not known"));
 }

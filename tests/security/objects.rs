@@ -120,13 +120,15 @@ async fn an_existing_record_is_not_adopted_whatever_the_chart_calls_it() {
 #[tokio::test]
 async fn no_setting_shows_a_record_a_token_or_a_key_to_lookup() {
     for setting in ["namespace", "cluster"] {
-        let project = project(&format!("lookup: {setting}")).await;
+        // The operator lives there, so whatever names one of its Secrets needs this.
+        let project = project(&format!("lookup: {setting}\nallow: [operator-namespace]")).await;
         let secrets = [
             ("record", "helm.sh/release.v1"),
             ("sh.helm.release.v1.other.v1", "Opaque"),
             ("bootstrap", "bootstrap.kubernetes.io/token"),
             ("key", "chartwright.dev/signing-key"),
             ("ledger", "chartwright.dev/release-ledger"),
+            ("chartwright-metrics-ca", "Opaque"),
         ];
         for (name, secret_type) in secrets {
             let mut secret = with_type(record("Secret", name, json!({})), secret_type);

@@ -565,13 +565,14 @@ async fn what_a_forged_revision_hides_is_still_removed() {
     drop(operator);
     let role = format!("{}-web", tenant.project.namespace);
     let roles = tenant.project.objects(RBAC, "ClusterRole", None);
-    tenant.copy(1, 2, |release| {
-        release.manifest = String::new().into();
-        if let Some(own) = &mut release.own {
-            own.objects.clear();
-        }
-    })
-    .await;
+    tenant
+        .copy(1, 2, |release| {
+            release.manifest = String::new().into();
+            if let Some(own) = &mut release.own {
+                own.objects.clear();
+            }
+        })
+        .await;
     let _operator = tenant.run();
     tenant.deploy("small").await;
     until("the ClusterRole is gone", async || roles.get_opt(&role).await.unwrap().is_none().then_some(())).await;
@@ -601,5 +602,9 @@ async fn an_earlier_state_of_a_deployed_revision_runs_no_hooks_again() {
     tenant.records().patch("sh.helm.release.v1.web.v1", &PatchParams::default(), &Patch::Merge(&part)).await.unwrap();
     let _operator = tenant.run();
     tenant.deployed_from(2).await;
-    assert_eq!(tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid(), before, "the hook did not run again");
+    assert_eq!(
+        tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid(),
+        before,
+        "the hook did not run again"
+    );
 }

@@ -138,6 +138,7 @@ pub async fn picture(session: &Session, kinds: &Kinds, found: &Found) -> anyhow:
             History::default()
         }
     };
+    unknown.extend(history.latest().and_then(|latest| session.unproven(latest)));
     let latest = history.latest();
     let ids = members(&told, &history, kinds);
     let seen = join_all(ids.iter().map(|id| seen(&session.calls, kinds, id))).await;

@@ -144,7 +144,7 @@ impl HookCourse<'_> {
             look => return Ok(look),
         }
         // The record may be older than what the watch allows, or written by somebody else.
-        let outside = reach::of_hooks(std::slice::from_ref(hook), runner.namespace, runner.kinds);
+        let outside = reach::of_hooks(std::slice::from_ref(hook), &self.subject.home(), runner.kinds);
         self.subject.check_outside(outside).await?;
         self.subject.check_hook(hook, &self.release, runner.kinds)?;
         match runner.begin(hook, run).await? {

@@ -21,9 +21,8 @@ use serde_json::json;
 use super::tls::{self, CERTIFICATE, KEY, Own, Pem, TlsError};
 use crate::error::sentence;
 use crate::leader::guard::is_refusal;
+use crate::sensitive::METRICS_CA as NAME;
 
-/// What the Secret and the ConfigMap are called.
-pub const NAME: &str = "chartwright-metrics-ca";
 /// The name that the certificate is for, whatever the Service is called.
 pub const SERVER_NAME: &str = "chartwright-metrics";
 const CA: &str = "ca.crt";

@@ -6,7 +6,7 @@ use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
 use crate::harness::command_line::Said;
-use crate::harness::{Project, config, within};
+use crate::harness::{Project, annotated, config, within};
 
 const FLAG: &str = "--allow-outside-namespace";
 
@@ -26,10 +26,15 @@ fn binding(name: &str) -> Value {
 
 /// A deployed release, whose record an editor of the namespace then gives this one hook.
 async fn deployed() -> Project {
+    deployed_with(&[]).await
+}
+
+async fn deployed_with(objects: &[Value]) -> Project {
     let project = Project::of_objects().await;
     project.watch_with("allow: []");
     let operator = project.run();
-    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+    let objects = [&[config("web", "blue")], objects].concat();
+    project.apply("web", json!({"objects": objects})).await;
     project.deployed("web").await;
     // Whatever it makes of the forged record, it is not what runs tests.
     drop(operator);
@@ -55,9 +60,19 @@ async fn tested(project: &Project, manifest: &str, flags: &[&str]) -> Said {
 
 #[tokio::test]
 async fn a_test_of_a_forged_record_is_refused_inside_of_the_namespace_too() {
-    let project = deployed().await;
+    let smoke = annotated(config("smoke", "blue"), json!({"helm.sh/hook": "test"}));
+    let project = deployed_with(&[smoke]).await;
     let good = project.cli(&["test", &project.named("web")]);
     assert_eq!(good.code, 0, "a signed record needs no flag: {}", good.err);
+    assert!(exists(&project.configs(), "smoke").await, "{good:?}");
+    // The key is the right one, and the Secret is not the operator's.
+    let elsewhere = project.another_namespace("planted").await;
+    let key = project.get("v1", "Secret", "chartwright-public-key").await.unwrap().data["data"].clone();
+    let planted =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "chartwright-public-key"}, "data": key});
+    project.create(within(&elsewhere, planted)).await;
+    let refused = project.cli(&["test", &project.named("web"), "--operator-namespace", &elsewhere]);
+    assert!(refused.code == 1 && refused.err.contains("there is no public key in the namespace"), "{refused:?}");
     let manifest = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "check"}}).to_string();
     let hook = HookRecord {
         name: "check".into(),
@@ -72,6 +87,36 @@ async fn a_test_of_a_forged_record_is_refused_inside_of_the_namespace_too() {
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.err.contains("--allow-unproven") && refused.err.contains("signature"), "{}", refused.err);
     assert!(project.get("v1", "ConfigMap", "check").await.is_none());
+}
+
+#[tokio::test]
+async fn commands_say_which_records_the_operator_did_not_sign() {
+    let project = deployed().await;
+    let web = project.named("web");
+    let proven = |data: Value| data[0]["proven"].clone();
+    assert_eq!(proven(project.cli(&["history", &web, "-o", "json"]).json()), true);
+    assert!(project.cli(&["diff", &web]).good().is_empty(), "the operator would change nothing");
+    project
+        .forge("web", 1, |release| {
+            let manifest = release.manifest.read().replace("blue", "red");
+            release.manifest = manifest.as_str().into();
+        })
+        .await;
+    for command in [&["get", "manifest"][..], &["get", "values"], &["history"], &["diff"], &["render"]] {
+        let said = project.cli(&[command, &[web.as_str()]].concat());
+        assert!(
+            said.err.contains("revision 1 of the release") && said.err.contains("is not proven"),
+            "{command:?}: {said:?}"
+        );
+    }
+    let data = project.cli(&["history", &web, "-o", "json"]);
+    assert_eq!(proven(data.json()), false);
+    let status = project.cli(&["status", &web, "-o", "json"]).json();
+    assert!(status["unknown"].to_string().contains("is not proven"), "{status}");
+    // Without the key, nobody can tell.
+    let said = project.cli(&["history", &web, "-o", "json", "--operator-namespace", "kube-public"]);
+    assert_eq!(said.err, "");
+    assert_eq!(proven(said.json()), Value::Null);
 }
 
 async fn exists(api: &Api<DynamicObject>, name: &str) -> bool {
