@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use kube::api::DynamicObject;
+
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
 use crate::manifest::Rendered;
@@ -82,8 +84,11 @@ impl Subject<'_> {
             return Ok(None);
         }
         let live = self.calls.get(kind, &id).await.map_err(ReconcileError::Look)?;
-        let live =
-            live.filter(|live| judge(&live.metadata, &self.release, &self.namespace, &self.owner) == Claim::Ours);
+        // An object with Helm's marks alone is judged again before anything is applied.
+        let is_of_release = |live: &DynamicObject| {
+            matches!(judge(&live.metadata, &self.release, &self.namespace, &self.owner), Claim::Ours | Claim::Helm)
+        };
+        let live = live.filter(is_of_release);
         Ok(live.and_then(|live| serde_json::to_value(live).ok()))
     }
 }

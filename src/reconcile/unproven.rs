@@ -1,13 +1,11 @@
 //! Releases whose records nothing vouches for, and what the ledger notes of those that the operator made itself.
 
-use std::collections::HashSet;
-
 use super::holds::held_sentence;
 use super::journal;
 use super::{ReconcileError, Standing, Subject};
 use crate::children::Sight;
-use crate::object::{ObjectId, ObjectKey};
-use crate::plan::{self, members};
+use crate::object::ObjectId;
+use crate::plan::{self, Made, members};
 use crate::release::proof::content_hash;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release};
 use crate::trust::Entry;
@@ -49,11 +47,11 @@ impl Subject<'_> {
     }
 
     /// The objects that this operator knows it made for the release, by signed records and by the ledger.
-    pub(super) async fn proven(&self, history: &History) -> Result<HashSet<ObjectKey>, ReconcileError> {
+    pub(super) async fn proven(&self, history: &History) -> Result<Made, ReconcileError> {
         let noted = self.noted().await?.map(|entry| entry.outside).unwrap_or_default();
         let kinds = self.context.kinds.kinds();
         let mut proven = plan::proven(history, &self.namespace, &kinds)?;
-        proven.extend(noted.iter().map(ObjectId::key));
+        proven.extend(noted.iter().map(|id| (id.key(), None)));
         Ok(proven)
     }
 
