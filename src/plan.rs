@@ -373,7 +373,7 @@ pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<Made,
         proven.entry(key).or_insert(uid);
     }
     let rewritten = newest.into_iter().chain(history.foreign_since_deployed());
-    for release in rewritten.filter(|release| release.own.is_none() && release.is_proven()) {
+    for release in rewritten.filter(|it| it.own.is_none() && it.is_proven() && it.is_claimed()) {
         for (key, uid) in made(members(&release.manifest.read(), namespace, kinds)?) {
             proven.entry(key).or_insert(uid);
         }

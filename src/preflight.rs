@@ -58,7 +58,7 @@ impl HelmMarks {
     /// By the newest record that may have objects in the cluster and is not one of ours.
     pub fn by(history: &History, adopts_releases: bool) -> Self {
         match history.foreign_since_deployed().last() {
-            Some(release) if release.is_proven() => HelmMarks::OfOurs,
+            Some(release) if release.is_proven() && release.is_claimed() => HelmMarks::OfOurs,
             Some(_) if adopts_releases => HelmMarks::OfAdopted,
             _ => HelmMarks::Unconfirmed,
         }

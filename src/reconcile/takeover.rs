@@ -149,7 +149,7 @@ impl Subject<'_> {
         let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
         self.leave_to_others(&mut plan, &there).await?;
         let known = |_: &_, _: &str| false;
-        let helm_marks = match release.is_proven() {
+        let helm_marks = match release.is_claimed() {
             true => HelmMarks::OfOurs,
             false => HelmMarks::OfAdopted,
         };

@@ -77,11 +77,11 @@ impl Fence {
             }
             self.applied.entry(key).or_default().extend(applied.uid.clone());
         }
-        if release.own.is_none() && release.is_proven() {
+        let is_ours = release.is_proven() && release.is_claimed();
+        if release.own.is_none() && is_ours {
             self.note_rewritten(release);
         }
         let has_adopted = release.own.iter().flat_map(|own| &own.objects).any(|applied| applied.is_adopted);
-        let is_ours = release.is_proven() && !has_adopted;
         for hook in release.hooks.iter().filter(|hook| hook.last_run.started_at.is_some()) {
             let object = yaml::parse(&hook.manifest.read()).ok().and_then(|value| Object::new(value).ok());
             let Some(mut key) = object.map(|object| object.id().key()) else { continue };
@@ -90,7 +90,7 @@ impl Fence {
             key.namespace.get_or_insert_with(|| self.namespace.clone());
             self.hooked.insert(key.clone());
             // Whoever adopts a release asked for its record, so what its hooks made is adopted as well.
-            if is_ours && hook.last_run.phase == HookPhase::Succeeded && self.is_inside(&key) {
+            if is_ours && !has_adopted && hook.last_run.phase == HookPhase::Succeeded && self.is_inside(&key) {
                 self.unmarked.insert(key);
             }
         }

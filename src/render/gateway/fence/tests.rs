@@ -134,7 +134,10 @@ fn helms_marks_count_where_a_record_of_ours_names_the_object() {
     let by_helm = |proof: Proof| {
         let release = record(None, vec![]).into_releases().next().unwrap();
         let manifest = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n".into();
-        fence(Lookup::Release, &History::new(vec![Release { manifest, proof, ..release }]))
+        fence(
+            Lookup::Release,
+            &History::new(vec![Release { manifest, proof, claimed: Some(Box::default()), ..release }]),
+        )
     };
     assert!(by_helm(Proof::Content).shows(&secret("here", "a").key(), &with("2")), "helm wrote our record again");
     let unproven = by_helm(Proof::Missing(Doubt::Unsigned));
@@ -190,10 +193,11 @@ fn what_a_hook_of_helm_made_is_ours_if_it_went_well_and_is_a_hook() {
         || vec![hook("ran", HookPhase::Succeeded), hook("fell", HookPhase::Failed), hook("waits", HookPhase::None)];
     let taken_over = fence(Lookup::Release, &record(Some(Own::default()), hooks()));
     assert!(taken_over.shows(&key("ran"), &live));
-    let by_helm = fence(Lookup::Release, &record(None, hooks()));
+    let release = record(None, hooks()).into_releases().next().unwrap();
+    let over_ours = Release { claimed: Some(Box::default()), ..release.clone() };
+    let by_helm = fence(Lookup::Release, &History::new(vec![over_ours]));
     assert!(by_helm.shows(&key("ran"), &live));
     assert!(!by_helm.shows(&key("ran"), &ObjectMeta::default()), "somebody else's, whose name a hook has");
-    let release = record(None, hooks()).into_releases().next().unwrap();
     let foreign = History::new(vec![Release { proof: Proof::Missing(Doubt::Unsigned), ..release }]);
     assert!(!fence(Lookup::Release, &foreign).shows(&key("ran"), &live), "of a release that is being adopted");
     let adopted = Applied { is_adopted: true, ..Applied::new(secret("here", "a"), None) };
