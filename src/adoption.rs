@@ -11,6 +11,7 @@ use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::object::Object;
+use crate::ownership::KEPT;
 
 /// On an adopted object: the release that adopted it first, `<namespace>/<name>`. Any value counts.
 pub const ADOPTED: &str = "chartwright.dev/adopted";
@@ -27,11 +28,11 @@ pub fn mark(namespace: &str, release: &str) -> Value {
     json!({"metadata": {"annotations": {ADOPTED: format!("{namespace}/{release}")}}})
 }
 
-/// An object of a chart without the annotation, which is not the chart's to write.
+/// An object of a chart without the annotations that are not the chart's to write.
 pub fn unclaimed(mut object: Object) -> Object {
     object.change(|value| {
         if let Some(annotations) = value.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
-            annotations.remove(ADOPTED);
+            [ADOPTED, KEPT].iter().for_each(|key| drop(annotations.remove(*key)));
         }
     });
     object
@@ -42,8 +43,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chart_cannot_write_the_annotation() {
-        let metadata = json!({"name": "a", "annotations": {ADOPTED: "false", "b": "c"}});
+    fn a_chart_cannot_write_the_annotations() {
+        let metadata = json!({"name": "a", "annotations": {ADOPTED: "false", KEPT: "a", "b": "c"}});
         let object = Object::new(json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata})).unwrap();
         assert_eq!(unclaimed(object).value()["metadata"]["annotations"], json!({"b": "c"}));
     }

@@ -155,10 +155,7 @@ async fn apply_one<'a>(
         remove(planned, &id, uid, patience, calls).await?;
     }
     if preflight.adopted.contains(&id) {
-        let release = |key: &str| planned.object.annotation(key).unwrap_or_default();
-        let mark = adoption::mark(release(RELEASE_NAMESPACE), release(RELEASE_NAME));
-        let marked = calls.merge_as(adoption::MANAGER, &planned.kind, &id, &mark).await;
-        marked.map_err(|error| ApplyError::refused(planned, error))?;
+        mark_adopted(planned, calls).await?;
     }
     if preflight.hand_over.contains(&id) {
         handover::hand_over(planned, calls).await?;
@@ -168,6 +165,14 @@ async fn apply_one<'a>(
         false => calls.apply(planned).await.map_err(|error| ApplyError::refused(planned, error))?,
     };
     Ok((planned, applied))
+}
+
+/// Writes on an object that it was adopted.
+pub async fn mark_adopted(planned: &Planned, calls: &Calls) -> Result<DynamicObject, ApplyError> {
+    let release = |key: &str| planned.object.annotation(key).unwrap_or_default();
+    let mark = adoption::mark(release(RELEASE_NAMESPACE), release(RELEASE_NAME));
+    let marked = calls.merge_as(adoption::MANAGER, &planned.kind, &planned.object.id(), &mark).await;
+    marked.map_err(|error| ApplyError::refused(planned, error))
 }
 
 /// Deletes an object that is created again. Its name may take longer to become free than a turn may wait.

@@ -365,30 +365,34 @@ fn unconfirmed(revision: u32, doubt: Option<Doubt>, situation: &Situation<'_>) -
 /// A release of helm or operator-sdk.
 fn foreign(latest: &Release, known: &Revisions, situation: &Situation<'_>) -> Course {
     let chart = latest.chart_name();
-    let adopted = match latest.status {
-        _ if chart != situation.chart => Course::Refuse(Refusal::OtherChart { theirs: chart.to_owned() }),
-        _ if !situation.adopts_releases => Course::Refuse(Refusal::NotAdopted),
-        _ => Course::TakeCharge(Taking::Adopted),
-    };
-    match (by_helm(latest, known, situation, adopted.clone()), adopted) {
+    let is_of_chart = chart == situation.chart;
+    let is_gone = latest.status == Status::Uninstalled && known.deployed().is_none();
+    match in_flight(latest, situation) {
+        Some(wait) => wait,
+        None if is_gone && (is_of_chart || situation.adopts_releases) => Course::Reinstall,
+        None if !is_of_chart => Course::Refuse(Refusal::OtherChart { theirs: chart.to_owned() }),
+        None if !situation.adopts_releases => Course::Refuse(Refusal::NotAdopted),
         // What helm did not finish is there all the same, and somebody else's.
-        (Course::Deploy, Course::Refuse(refusal)) => Course::Refuse(refusal),
-        (course, _) => course,
+        None => Course::TakeCharge(Taking::Adopted),
     }
+}
+
+/// Another tool is still at work on a revision.
+fn in_flight(latest: &Release, situation: &Situation<'_>) -> Option<Course> {
+    let status = latest.status;
+    let age = situation.now.duration_since(latest.written_at());
+    let is_at_work = (status.is_pending() || status == Status::Uninstalling) && age < IN_FLIGHT;
+    is_at_work.then(|| Course::Wait { revision: latest.revision, status, is_new: age < A_MOMENT })
 }
 
 /// The way of a record that helm wrote, where `deployed` is that of a deployed one.
 fn by_helm(latest: &Release, known: &Revisions, situation: &Situation<'_>, deployed: Course) -> Course {
-    let is_at_work = latest.status.is_pending() || latest.status == Status::Uninstalling;
-    let age = situation.now.duration_since(latest.written_at());
-    match latest.status {
-        status if is_at_work && age < IN_FLIGHT => {
-            Course::Wait { revision: latest.revision, status, is_new: age < A_MOMENT }
-        }
-        Status::Deployed => deployed,
-        Status::Uninstalled => Course::Reinstall,
+    match (in_flight(latest, situation), latest.status) {
+        (Some(wait), _) => wait,
+        (None, Status::Deployed) => deployed,
+        (None, Status::Uninstalled) => Course::Reinstall,
         // What helm tried in vain or gave up. Our own revision is still the right one, if it is.
-        _ => again_or_anew(known, situation),
+        (None, _) => again_or_anew(known, situation),
     }
 }
 

@@ -2,8 +2,6 @@
 //!
 //! Pure, apart from the clock. A reconcile and a preview of it answer these questions here, so that they cannot differ.
 
-use std::collections::HashSet;
-
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -13,7 +11,7 @@ use crate::cluster::clock;
 use crate::course::{Noted, Request, Situation};
 use crate::custom_resource::CustomResource;
 use crate::hooks::{self, Event};
-use crate::plan::{Owner, Target};
+use crate::plan::{Made, Owner, Target};
 use crate::release::digest::Parts;
 use crate::release::name::is_release_name;
 use crate::release::{self, History, HookRecord, Own, OwnerMark};
@@ -116,7 +114,7 @@ impl Identity {
             allow_empty: self.allow_empty,
             crds: self.crds,
             may_own: !hooks::has(Event::PreDelete, hooks),
-            made: HashSet::new(),
+            made: Made::new(),
         }
     }
 

@@ -8,7 +8,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
+use crate::applyset;
 use crate::plan::{MANAGED_BY, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
+
+/// On an object that a release of this operator left in the cluster: the ApplySet ID of the custom resource. Together with Helm's marks
+/// it lets a later custom resource of the same name take the object again. It ties the object to nothing.
+pub const KEPT: &str = "chartwright.dev/kept";
 
 /// The answer, as far as metadata can give it.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,7 +21,8 @@ pub enum Claim {
     Ours,
     /// Somebody's, named for a person.
     Foreign(String),
-    /// Outside of the release's namespace, and only Helm's marks name the release. A Helm release of an administrator has those too.
+    /// Only Helm's marks name the release. A Helm release of an administrator, whose records the operator may not see, has those too: what
+    /// the operator recorded, or consent to adopt a release, has to confirm them.
     Helm,
     /// Nobody says that it is theirs.
     Loose,
@@ -63,7 +69,9 @@ pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -
         None => {}
     }
     match helm {
-        Some(_) if is_our_release && live.namespace.as_deref() == Some(namespace) => Claim::Ours,
+        Some(_) if is_our_release && live.namespace.as_deref() == Some(namespace) && is_confirmed(live, owner) => {
+            Claim::Ours
+        }
         Some(_) if is_our_release => Claim::Helm,
         Some(other) => Claim::Foreign(format!("the Helm release {other}")),
         None => Claim::Loose,
@@ -77,10 +85,10 @@ pub fn marks(live: &ObjectMeta) -> ObjectMeta {
         Some(all.map(|(key, text)| (key.clone(), text.clone())).collect())
     };
     ObjectMeta {
-        labels: only(&live.labels, &[MANAGED_BY]),
+        labels: only(&live.labels, &[MANAGED_BY, applyset::PART_OF]),
         annotations: only(
             &live.annotations,
-            &[RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE],
+            &[RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, KEPT],
         ),
         namespace: live.namespace.clone(),
         owner_references: controller(live).map(|controller| vec![controller.clone()]),
@@ -94,6 +102,14 @@ fn helm_release(live: &ObjectMeta) -> Option<String> {
     let managed = live.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).is_some_and(|by| by == "Helm");
     let (name, namespace) = (annotations.get(RELEASE_NAME)?, annotations.get(RELEASE_NAMESPACE)?);
     managed.then(|| format!("{namespace}/{name}"))
+}
+
+/// Whether a mark of ours says that the release which Helm's marks name is this custom resource's.
+fn is_confirmed(live: &ObjectMeta, owner: &Owner) -> bool {
+    let part_of = live.labels.as_ref().and_then(|labels| labels.get(applyset::PART_OF));
+    let kept = live.annotations.as_ref().and_then(|annotations| annotations.get(KEPT));
+    let id = applyset::id(owner);
+    part_of == Some(&id) || kept == Some(&id)
 }
 
 fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
@@ -121,13 +137,17 @@ mod tests {
     use kube::core::GroupVersionKind;
     use serde_json::{Value, json};
 
-    fn judged(metadata: Value) -> Claim {
-        let owner = Owner {
+    fn owner(name: &str) -> Owner {
+        Owner {
             gvk: GroupVersionKind::gvk("g.io", "v1", "App"),
             namespace: Some("here".into()),
-            name: "web".into(),
+            name: name.into(),
             uid: "u".into(),
-        };
+        }
+    }
+
+    fn judged(metadata: Value) -> Claim {
+        let owner = owner("web");
         let metadata = serde_json::from_value(metadata).unwrap();
         let claim = judge(&metadata, "web", "here", &owner);
         assert_eq!(judge(&marks(&metadata), "web", "here", &owner), claim, "its marks tell as much");
@@ -171,11 +191,21 @@ mod tests {
     }
 
     #[test]
-    fn helms_marks_count_where_nobody_owns_the_object() {
+    fn helms_marks_count_where_a_mark_of_ours_confirms_them() {
         let mut inside = helm("web", "here");
         inside["namespace"] = "here".into();
-        assert_eq!(judged(inside), Claim::Ours);
-        assert_eq!(judged(helm("web", "here")), Claim::Helm, "outside of the namespace these marks are not enough");
+        assert_eq!(judged(inside.clone()), Claim::Helm, "a Helm release whose records nobody sees has these marks too");
+        assert_eq!(judged(helm("web", "here")), Claim::Helm);
+        for (map, key) in [("labels", applyset::PART_OF), ("annotations", KEPT)] {
+            let marked = |name: &str, mut object: Value| {
+                object["metadata"][map][key] = applyset::id(&owner(name)).into();
+                judged(object["metadata"].take())
+            };
+            assert_eq!(marked("web", json!({"metadata": inside})), Claim::Ours, "{key}");
+            assert_eq!(marked("shop", json!({"metadata": inside})), Claim::Helm, "{key} of another custom resource");
+            assert_eq!(marked("web", json!({"metadata": helm("web", "here")})), Claim::Helm, "{key} elsewhere");
+            assert_eq!(marked("web", json!({"metadata": {"namespace": "here"}})), Claim::Loose, "{key} alone");
+        }
         assert_eq!(judged(helm("web", "there")), Claim::Foreign("the Helm release there/web".into()));
         let unmanaged = json!({"annotations": {RELEASE_NAME: "web", RELEASE_NAMESPACE: "here"}});
         assert_eq!(judged(unmanaged), Claim::Loose);

@@ -17,7 +17,7 @@ use crate::error::Category;
 use crate::hooks::run::RUN;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
-use crate::ownership::{place_of, type_of};
+use crate::ownership::{KEPT, place_of, type_of};
 use crate::release::{Applied, History};
 use crate::scalers::target_of;
 use crate::sensitive::{self, NoObject};
@@ -43,6 +43,9 @@ pub struct Owner {
     pub uid: String,
 }
 
+/// Objects that this operator knows it made for a release, with the UID where a record has it.
+pub type Made = HashMap<ObjectKey, Option<String>>;
+
 /// The release that is being made.
 #[derive(Clone, Debug)]
 pub struct Target<'a> {
@@ -58,7 +61,7 @@ pub struct Target<'a> {
     /// before the objects go, they are not: foreground deletion would not wait for the hooks.
     pub may_own: bool,
     /// What this operator knows that it made for the release: Helm's marks are enough on these, also outside of the release's namespace.
-    pub made: HashSet<ObjectKey>,
+    pub made: Made,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -334,7 +337,8 @@ fn tied(object: &mut Object, owner: &Owner) {
 /// An object as the chart had it: without what [`marked`] puts on, but for the namespace.
 pub fn unmarked(mut object: Value) -> Value {
     const LABELS: [&str; 4] = [MANAGED_BY, RELEASE_LABEL, CHART_LABEL, applyset::PART_OF];
-    const ANNOTATIONS: [&str; 5] = [RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, ADOPTED];
+    const ANNOTATIONS: [&str; 6] =
+        [RELEASE_NAME, RELEASE_NAMESPACE, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, ADOPTED, KEPT];
     let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return object };
     metadata.remove("ownerReferences");
     for (map, keys) in [("labels", &LABELS[..]), ("annotations", &ANNOTATIONS[..])] {
@@ -365,17 +369,30 @@ pub fn before(history: &History, namespace: &str, kinds: &Kinds) -> Result<Vec<A
     Ok(before)
 }
 
-/// The objects that signed records of a release name.
+/// The objects that records which this operator vouches for name: those of the newest such record, and those that may be in the cluster. helm drops
+/// the UIDs from records that it writes again.
 ///
 /// # Errors
 /// A manifest exceeds a limit, so nobody knows what it holds.
-pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<HashSet<ObjectKey>, ManifestError> {
-    let mut proven: HashSet<ObjectKey> =
-        history.objects_since_deployed().into_iter().map(|applied| applied.id.key()).collect();
-    for release in history.foreign_since_deployed().filter(|release| release.is_proven()) {
-        proven.extend(members(&release.manifest.read(), namespace, kinds)?.into_iter().map(|member| member.id.key()));
+pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<Made, ManifestError> {
+    let mut proven = made(history.objects_since_deployed());
+    let newest = history.iter().rev().find(|release| release.is_proven());
+    let inventory = newest.and_then(|release| release.own.as_ref()).map(|own| own.objects.clone()).unwrap_or_default();
+    for (key, uid) in made(inventory) {
+        proven.entry(key).or_insert(uid);
+    }
+    let rewritten = newest.into_iter().chain(history.foreign_since_deployed());
+    for release in rewritten.filter(|it| it.own.is_none() && it.is_proven() && it.is_claimed()) {
+        for (key, uid) in made(members(&release.manifest.read(), namespace, kinds)?) {
+            proven.entry(key).or_insert(uid);
+        }
     }
     Ok(proven)
+}
+
+/// Recorded objects by their keys.
+pub fn made(objects: impl IntoIterator<Item = Applied>) -> Made {
+    objects.into_iter().map(|applied| (applied.id.key(), applied.uid)).collect()
 }
 
 /// The objects of a manifest that another tool recorded for a release in this namespace. What cannot be read was not

@@ -21,8 +21,9 @@ use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::{Object, ObjectId};
 use crate::ownership::{Claim, judge};
-use crate::plan::{Judged, Plan, Planned, Target, is_kept};
+use crate::plan::{Judged, MANAGED_BY, Plan, Planned, Target, is_kept};
 use crate::protected::rights;
+use crate::release::History;
 use crate::sensitive::{Labels, NoObject, Sensitive};
 
 /// How many objects are asked about at once for one release.
@@ -36,13 +37,35 @@ pub struct Allowed {
     pub adopt: Adoption,
     /// Whether the operator lives in the release's namespace. It adopts no Roles and RoleBindings there: they may be its own.
     pub is_operators: bool,
-    /// Helm's marks name the release that is being taken over, also outside of its namespace.
-    pub helm_marks: bool,
+    pub helm_marks: HelmMarks,
     /// Make objects again where a change is not possible otherwise.
     pub replace: bool,
     /// Leave objects as they are where a change is not possible. So it is when a revision is gone back to, or taken over:
     /// a claim or a cluster IP is worth more than the wording of an old manifest.
     pub leave: bool,
+}
+
+/// What it means that only Helm's marks on an object name the release.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HelmMarks {
+    /// A Helm release that the operator does not know has them too.
+    #[default]
+    Unconfirmed,
+    /// helm went back to a revision of this operator, which takes the operator's marks off the objects.
+    OfOurs,
+    /// A Helm release is being adopted: the object existed before, and is adopted with it.
+    OfAdopted,
+}
+
+impl HelmMarks {
+    /// By the newest record that may have objects in the cluster and is not one of ours.
+    pub fn by(history: &History, adopts_releases: bool) -> Self {
+        match history.foreign_since_deployed().last() {
+            Some(release) if release.is_proven() && release.is_claimed() => HelmMarks::OfOurs,
+            Some(_) if adopts_releases => HelmMarks::OfAdopted,
+            _ => HelmMarks::Unconfirmed,
+        }
+    }
 }
 
 /// Whether an object that exists and belongs to nobody becomes part of the release.
@@ -224,7 +247,7 @@ struct Asker<'a> {
 /// What was found out about adopted objects.
 #[derive(Default)]
 struct Adoptions {
-    /// Taken from nobody right now.
+    /// Adopted right now.
     new: HashSet<ObjectId>,
     marked: HashSet<ObjectId>,
     /// Whatever was found.
@@ -403,13 +426,14 @@ fn check_sensitive(id: &ObjectId, what: Option<Sensitive>) -> Result<(), Rejecte
     }
 }
 
-/// Refuses an object that is there and that belongs to somebody else. Says whether it is taken from nobody.
+/// Refuses an object that is there and that belongs to somebody else. Says whether it is adopted.
 pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<bool, Rejected> {
     match judge(live, target.release, target.namespace, target.owner) {
         Claim::Ours => Ok(false),
-        Claim::Helm if allowed.helm_marks || target.made.contains(&id.key()) => Ok(false),
+        Claim::Helm if has_made(id, live, target) => Ok(false),
+        Claim::Helm if allowed.helm_marks != HelmMarks::Unconfirmed => Ok(allowed.helm_marks == HelmMarks::OfAdopted),
         Claim::Helm => Err(belongs(format!(
-            "{id} exists outside of the release's namespace and belongs to a Helm release of the same name that this operator did not install; uninstall that release, or give the custom resource another name"
+            "{id} exists and belongs to a Helm release of the same name that this operator did not install; uninstall that release, give the custom resource another name, or, if Helm left the object behind, delete it or remove its label {MANAGED_BY} so that it belongs to nobody"
         ))),
         Claim::Loose if id.namespace.as_deref() != Some(target.namespace) => Err(belongs(format!(
             "{id} exists and nobody says that it is theirs; a release adopts objects in its own namespace only: delete it, or give the object of the chart another name"
@@ -425,6 +449,12 @@ pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowe
             Err(belongs(format!("{id} exists and belongs to {who}; give the release another name, or remove it there")))
         }
     }
+}
+
+/// Whether a record of this operator names the object. In the release's namespace another object may have taken its name.
+pub fn has_made(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>) -> bool {
+    let is_outside = id.namespace.as_deref() != Some(target.namespace);
+    target.made.get(&id.key()).is_some_and(|uid| uid.is_none() || is_outside || *uid == live.uid)
 }
 
 /// Names of objects whose absence makes the API server refuse others.
@@ -525,7 +555,7 @@ mod tests {
             allow_empty: false,
             crds: Crds::Create,
             may_own: true,
-            made: HashSet::new(),
+            made: Default::default(),
         };
         let check = |group: &str, is_operators| {
             let id = ObjectId {

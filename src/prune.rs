@@ -15,8 +15,8 @@ use crate::discovery::absence::{self, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::object::{ObjectId, ObjectKey};
-use crate::ownership::{Claim, judge};
-use crate::plan::{Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
+use crate::ownership::{Claim, KEPT, judge};
+use crate::plan::{Made, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_LABEL, is_kept};
 use crate::release::Applied;
 use crate::sensitive::Sensitive;
 
@@ -42,7 +42,7 @@ pub struct Rules<'a> {
     /// Whether Helm's marks are enough: a person's `helm rollback` takes ours off.
     pub helm_marks_suffice: bool,
     /// What this operator knows that it made for the release. Outside of the release's namespace nothing else is removed.
-    pub proven: HashSet<ObjectKey>,
+    pub proven: Made,
     /// Whether what existed before the release goes with it.
     pub delete_adopted: bool,
     /// What the chart has in crds/ now. It may have been among the templates before.
@@ -76,14 +76,20 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
         return Verdict::Leave("the release has it under another kind");
     }
     let is_inside = live.namespace.as_deref() == Some(rules.namespace);
-    if !is_inside && !rules.proven.contains(&recorded.id.key()) {
+    if !is_inside && !rules.proven.contains_key(&recorded.id.key()) {
         return Verdict::Unproven;
     }
     let labelled = live.labels.as_ref().and_then(|labels| labels.get(RELEASE_LABEL)).map(String::as_str);
     if labelled != Some(rules.release) && !(rules.helm_marks_suffice && is_inside) {
         return Verdict::Leave("it does not carry our label any more");
     }
-    if judge(live, rules.release, rules.namespace, rules.owner) != Claim::Ours {
+    let is_ours = match judge(live, rules.release, rules.namespace, rules.owner) {
+        Claim::Ours => true,
+        // The record names it with this UID, or helm wrote one of ours again.
+        Claim::Helm => is_inside && (recorded.uid.is_some() || rules.proven.contains_key(&recorded.id.key())),
+        Claim::Foreign(_) | Claim::Loose => false,
+    };
+    if !is_ours {
         return Verdict::Leave("it belongs to something else now");
     }
     let annotations = live.annotations.as_ref();
@@ -244,7 +250,7 @@ fn has_our_marks(live: &ObjectMeta, owner: &Owner) -> bool {
 }
 
 /// Takes our owner reference and labels off, so that neither we nor the garbage collector come back for it. Helm's marks
-/// stay, as they do when Helm keeps something: a release of this name finds it again.
+/// stay, as they do when Helm keeps something, and [`KEPT`] says whose it was: a custom resource of this name finds it again.
 async fn release_from(
     id: &ObjectId,
     kind: &Kind,
@@ -261,13 +267,14 @@ fn without_our_marks(live: &ObjectMeta, owner: &Owner) -> Value {
         "resourceVersion": live.resource_version,
         "ownerReferences": owners_without(live, owner),
         "labels": {RELEASE_LABEL: null, applyset::PART_OF: null},
-        "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null},
+        "annotations": {PRIMARY_RESOURCE: null, PRIMARY_RESOURCE_TYPE: null, KEPT: applyset::id(owner)},
     }})
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{MANAGED_BY, RELEASE_NAME, RELEASE_NAMESPACE};
     use kube::core::GroupVersionKind;
 
     fn recorded(group: &str, kind: &str, uid: Option<&str>) -> Applied {
@@ -310,7 +317,7 @@ mod tests {
             occasion,
             applied,
             helm_marks_suffice: false,
-            proven: HashSet::new(),
+            proven: Made::new(),
             shipped,
             delete_adopted,
         };
@@ -348,6 +355,19 @@ mod tests {
         for live in [foreign, unlabelled, loose] {
             assert!(matches!(verdict(live.clone()), Verdict::Leave(_)), "{live}");
         }
+    }
+
+    #[test]
+    fn helms_marks_suffice_where_a_record_names_the_object() {
+        let marks = json!({
+            "uid": "u1",
+            "namespace": "here",
+            "labels": {RELEASE_LABEL: "web", MANAGED_BY: "Helm"},
+            "annotations": {RELEASE_NAME: "web", RELEASE_NAMESPACE: "here"},
+        });
+        assert_eq!(verdict(marks.clone()), Verdict::Delete);
+        let told = recorded("", "ConfigMap", None);
+        assert!(matches!(verdict_for(&told, marks, Occasion::Upgrade, &[]), Verdict::Leave(_)), "a record of helm's");
     }
 
     #[test]
@@ -413,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_takes_off_our_marks_and_nobody_elses() {
+    fn keeping_takes_off_our_marks_and_says_whose_it_was() {
         let mut metadata = live();
         metadata["ownerReferences"]
             .as_array_mut()
@@ -428,5 +448,6 @@ mod tests {
         let patch = without_our_marks(&serde_json::from_value(metadata).unwrap(), &owner);
         assert_eq!(patch["metadata"]["ownerReferences"].as_array().unwrap().len(), 1);
         assert_eq!(patch["metadata"]["labels"], json!({RELEASE_LABEL: null, applyset::PART_OF: null}));
+        assert_eq!(patch["metadata"]["annotations"][KEPT], applyset::id(&owner));
     }
 }

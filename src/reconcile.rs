@@ -363,7 +363,7 @@ fn is_about_unknown_kind(error: &ReconcileError) -> bool {
 fn may_render_instead(course: &Course, history: &History) -> bool {
     let is_held = history.latest().and_then(|latest| latest.own.as_ref()).is_some_and(|own| own.hold.is_some());
     let is_plain = matches!(course, Course::Keep | Course::Resume | Course::Again);
-    is_plain && !is_held || *course == Course::TakeCharge(Taking::Adopted)
+    is_plain && !is_held
 }
 
 /// Where a course has led.

@@ -148,6 +148,12 @@ impl Release {
         }
     }
 
+    /// Whether the record says that a custom resource of this operator has the release. By itself it proves nothing. helm keeps the label
+    /// when it writes over a record, and has none on records of its own releases.
+    pub fn is_claimed(&self) -> bool {
+        self.own.is_some() || self.claimed.is_some() || self.stored.owner_label().is_some()
+    }
+
     /// Whether the operator may take manifest, hooks and values from this record.
     pub fn is_proven(&self) -> bool {
         !matches!(self.proof, Proof::Missing(_))

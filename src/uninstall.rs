@@ -4,8 +4,6 @@
 //! by the ApplySet marks on the custom resource and on themselves, and those outside of it by the ledger. Neither the chart nor the spec is
 //! needed.
 
-use std::collections::HashSet;
-
 use kube::core::ObjectMeta;
 
 use crate::adoption;
@@ -15,9 +13,9 @@ use crate::discovery::absence::{self, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
-use crate::object::{ObjectId, ObjectKey};
+use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
+use crate::plan::{Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -58,7 +56,7 @@ pub struct Leaving<'a> {
     /// Whether helm wrote the newest revision with the content of one of ours: it takes our marks off the objects.
     pub helm_took_over: bool,
     /// What this operator knows that it made for the release. Outside of the release's namespace nothing else is removed.
-    pub proven: HashSet<ObjectKey>,
+    pub proven: Made,
     /// Whether what existed before the release goes with it.
     pub delete_adopted: bool,
     /// What the newest revision has in crds/: it stays, whatever made it.

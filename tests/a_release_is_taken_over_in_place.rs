@@ -1,12 +1,12 @@
 //! What helm or operator-sdk installed becomes a custom resource's release where it is: nothing is made again, nothing restarts,
-//! revisions go on, and what the chart drops later really goes.
+//! and revisions go on. What helm installed outlives the custom resource.
 
 use std::time::Duration;
 
 use chartwright::calls::Calls;
 use chartwright::release::{Status, Store};
 use kube::ResourceExt;
-use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::harness::{Project, copy_program, stays, tool, until};
@@ -28,7 +28,6 @@ async fn identity(project: &Project, name: &str) -> Value {
     let replica_sets: Vec<_> = replica_sets.iter().map(ResourceExt::name_any).collect();
     json!({
         "uids": [deployment.uid(), secret.uid(), of("v1", "Service").await.uid(), of("v1", "ConfigMap").await.uid()],
-        "generation": deployment.metadata.generation,
         "template": deployment.data["spec"]["template"],
         "replica sets": replica_sets,
         "password": secret.data["data"],
@@ -68,7 +67,8 @@ async fn what_helm_installed_with_the_same_values_stays_just_as_it_is() {
         let events = project.events("web", "Adopted").await;
         assert!(events[0].1.contains("Took over the release web at revision 1 (chart adoptable 0.1.0)"), "{events:?}");
         let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
-        assert_eq!(deployment.owner_references()[0].name, "web");
+        assert!(deployment.owner_references().is_empty(), "{helm}: it existed before");
+        assert_eq!(deployment.annotations()["chartwright.dev/adopted"], format!("{}/web", project.namespace));
         let others: Vec<_> = entries(&deployment).into_iter().filter(|(name, _)| name.starts_with("helm")).collect();
         assert_eq!(others, [("helm".to_owned(), "Apply".to_owned())], "{helm}: one manager is left");
 
@@ -110,20 +110,125 @@ async fn with_other_values_a_new_revision_follows_unless_the_release_has_other_o
         project.deployed("web").await;
         project.condition("web", "Ready", "True").await;
         let after = identity(&project, "web").await;
-        for same in ["uids", "generation", "template", "replica sets", "password"] {
+        for same in ["uids", "template", "replica sets", "password"] {
             assert_eq!(after[same], before[same], "{helm}: {same}");
         }
         let expected = [(1, Status::Superseded, false), (2, Status::Superseded, false), (3, Status::Deployed, true)];
         assert_eq!(revisions(&project, "web").await, expected, "{helm}");
         project.apply("web", json!({"colour": "green"})).await;
-        until("what the render lacks is gone", async || {
-            project.get("v1", "ConfigMap", "web-more").await.is_none().then_some(())
-        })
-        .await;
-        project.delete("web").await;
-        project.gone("web").await;
-        assert!(project.get("apps/v1", "Deployment", "web").await.is_none());
+        project
+            .told("web", "what the render lacks is kept", |status| {
+                (status["kept"] == json!([format!("ConfigMap {}/web-more", project.namespace)])).then_some(())
+            })
+            .await;
+        assert!(project.get("v1", "ConfigMap", "web-more").await.is_some());
     }
+}
+
+#[tokio::test]
+async fn the_objects_of_an_adopted_release_stay_unless_the_author_says_otherwise() {
+    for policy in [PropagationPolicy::Background, PropagationPolicy::Foreground] {
+        for is_deleted in [false, true] {
+            let project = project().await;
+            project.helm("helm4", &["install", "web", "charts/app", "--set", "colour=green"]);
+            rolled_out(&project, "web").await;
+            let before = identity(&project, "web").await;
+            let _operator = project.run();
+            project.apply("web", json!({"colour": "green"})).await;
+            project.condition("web", "Ready", "True").await;
+            if is_deleted {
+                project.annotate("web", "chartwright.dev/adopted-deletion-policy", "delete").await;
+            }
+            let params = DeleteParams { propagation_policy: Some(policy.clone()), ..Default::default() };
+            project.crs().delete("web", &params).await.unwrap();
+            project.gone("web").await;
+            if is_deleted {
+                until("it goes", async || project.get("v1", "Secret", "web").await.is_none().then_some(())).await;
+                continue;
+            }
+            assert_eq!(identity(&project, "web").await, before);
+            let deployment = project.get("apps/v1", "Deployment", "web").await.unwrap();
+            assert!(!deployment.labels().contains_key("chartwright.dev/release"), "nobody manages it any more");
+            // A custom resource that is created again finds them.
+            project.apply("web", json!({"colour": "green"})).await;
+            project.condition("web", "Ready", "True").await;
+            assert_eq!(identity(&project, "web").await["password"], before["password"]);
+        }
+    }
+}
+
+/// A revision that the API server refused in part: helm records it as failed, above one that is deployed.
+fn fail_to_upgrade(project: &Project, template: &str) {
+    project.template("bad.yaml", template);
+    project.helm_fails("helm4", &["upgrade", "web", "charts/app", "--set", "colour=green"]);
+    std::fs::remove_file(project.dir().join("charts/app/templates/bad.yaml")).unwrap();
+}
+
+#[tokio::test]
+async fn a_failed_revision_of_helm_is_adopted_only_if_chart_and_objects_match() {
+    const REFUSED: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name}\n";
+    const MORE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\n---\n";
+    let project = project().await;
+    project.helm("helm4", &["install", "web", "charts/app", "--set", "colour=green"]);
+    rolled_out(&project, "web").await;
+    fail_to_upgrade(&project, &format!("{MORE}{REFUSED}"));
+    let versions = async || {
+        let config = project.get("v1", "ConfigMap", "web").await.unwrap();
+        (config.resource_version(), config.owner_references().len())
+    };
+    let untouched = versions().await;
+    let _operator = project.run();
+    project.apply("web", json!({"colour": "blue"})).await;
+    let told = project.not_ready("web", "AdoptionNotAllowed").await;
+    assert!(told["message"].as_str().unwrap().contains("which the chart does not render"), "{told}");
+    assert_eq!(versions().await, untouched);
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false), (2, Status::Failed, false)]);
+}
+
+#[tokio::test]
+async fn a_failed_revision_of_helm_with_the_same_objects_is_adopted_by_a_new_one() {
+    let project = project().await;
+    project.helm("helm4", &["install", "web", "charts/app", "--set", "colour=green"]);
+    rolled_out(&project, "web").await;
+    let before = identity(&project, "web").await;
+    let path = project.dir().join("charts/app/templates");
+    let templates: Vec<_> = std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let change = |from: &str, to: &str| {
+        for template in &templates {
+            let text = std::fs::read_to_string(template).unwrap();
+            std::fs::write(template, text.replace(from, to)).unwrap();
+        }
+    };
+    // helm meets this only after it has written the rest.
+    let (good, bad) = ("ports: [{name: http, port: 80}]", "ports: [{name: http, port: 0}]");
+    change(good, bad);
+    project.helm_fails("helm4", &["upgrade", "web", "charts/app", "--set", "colour=green"]);
+    change(bad, good);
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false), (2, Status::Failed, false)]);
+    let _operator = project.run();
+    project.apply("web", json!({"colour": "blue"})).await;
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(revisions(&project, "web").await.last(), Some(&(3, Status::Deployed, true)));
+    let after = identity(&project, "web").await;
+    assert_eq!((&after["uids"], &after["template"]), (&before["uids"], &before["template"]));
+}
+
+#[tokio::test]
+async fn a_failed_release_of_another_chart_is_not_touched() {
+    let project = project().await;
+    project.file("theirs/Chart.yaml", "apiVersion: v2\nname: theirs\nversion: 0.1.0\n");
+    project.file("theirs/templates/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n");
+    project.file("theirs/templates/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Not_A_Name}\n");
+    project.helm_fails("helm4", &["install", "web", "theirs"]);
+    assert_eq!(revisions(&project, "web").await, [(1, Status::Failed, false)]);
+    let look = async || project.get("v1", "ConfigMap", "web").await.and_then(|it| it.resource_version());
+    let before = look().await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.not_ready("web", "BelongsToAnother").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(look().await, before);
 }
 
 /// A release as operator-sdk's helm-operator leaves it: its own manager, owner references on objects and records.
@@ -244,13 +349,13 @@ async fn an_autoscaled_workload_keeps_its_replicas_when_it_is_taken_over() {
     let scaled = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: scaled}\nspec:\n  replicas: 3\n  selector: {matchLabels: {app: scaled}}\n  template:\n    metadata: {labels: {app: scaled}}\n    spec: {containers: [{name: a, image: b}]}\n---\napiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: scaled}\nspec:\n  minReplicas: 3\n  maxReplicas: 5\n  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: scaled}\n";
     project.template("scaled.yaml", scaled);
     project.helm("helm3", &["install", "web", "charts/app"]);
-    let generation = async || project.get("apps/v1", "Deployment", "scaled").await.unwrap().metadata.generation;
-    let before = generation().await;
+    let look = async || project.get("apps/v1", "Deployment", "scaled").await.unwrap().data["spec"].clone();
+    let before = look().await;
     let _operator = project.run();
     project.apply("web", json!({})).await;
     project.condition("web", "Deployed", "True").await;
-    let deployment = project.get("apps/v1", "Deployment", "scaled").await.unwrap();
-    assert_eq!((&deployment.data["spec"]["replicas"], generation().await), (&json!(3), before));
+    assert_eq!(look().await, before);
+    assert_eq!(before["replicas"], 3);
 }
 
 #[tokio::test]

@@ -133,9 +133,21 @@ fn a_release_of_another_tool_is_adopted_only_from_the_same_chart() {
     let refusal = Refusal::OtherChart { theirs: "shop".into() };
     assert_eq!(plain(std::slice::from_ref(&other)), Course::Refuse(refusal), "annotations prove nothing");
     let without_consent = |it: &mut Situation<'_>| it.adopts_releases = false;
-    for status in [Deployed, Failed] {
-        assert_eq!(course(&[helms(4, status)], without_consent), Course::Refuse(Refusal::NotAdopted));
+    let late = |it: &mut Situation<'_>| it.now = "2026-11-16T13:16:00Z".parse().unwrap();
+    for status in [Deployed, Failed, Superseded, Unknown, PendingInstall, PendingUpgrade, PendingRollback, Uninstalling]
+    {
+        let release = |chart: &str| [Release { chart: json!({"name": chart}), ..helms(4, status) }];
+        let refused = course(&release("app"), |it| (late(it), it.adopts_releases = false).1);
+        assert_eq!(refused, Course::Refuse(Refusal::NotAdopted), "{status:?}");
+        assert_eq!(course(&release("app"), late), Course::TakeCharge(Taking::Adopted), "{status:?}");
+        let refusal = Refusal::OtherChart { theirs: "shop".into() };
+        assert_eq!(course(&release("shop"), late), Course::Refuse(refusal), "{status:?}");
     }
+    let gone = Release { chart: json!({"name": "shop"}), ..helms(4, Uninstalled) };
+    assert_eq!(plain(std::slice::from_ref(&gone)), Course::Reinstall);
+    assert!(matches!(course(&[gone], without_consent), Course::Refuse(Refusal::OtherChart { .. })));
+    let over_deployed = course(&[helms(3, Deployed), helms(4, Uninstalled)], without_consent);
+    assert_eq!(over_deployed, Course::Refuse(Refusal::NotAdopted), "the deployed one may still be there");
     assert_eq!(course(&[helms(4, Uninstalled)], without_consent), Course::Reinstall, "nothing is left of it");
 }
 

@@ -18,8 +18,8 @@ use crate::children::ends_by_itself;
 use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
-use crate::plan::{self, Judged, Planned};
-use crate::preflight::{Allowed, Preflight, check_claim, complaint_about, preflight};
+use crate::plan::{self, Judged, Planned, Target};
+use crate::preflight::{Allowed, HelmMarks, Preflight, check_claim, complaint_about, has_made, preflight};
 use crate::prune::{self, Occasion, Rules, Verdict};
 use crate::release::Applied;
 use crate::watches::Prune;
@@ -111,12 +111,25 @@ impl Preview {
     /// Whose the objects are that are there already.
     pub async fn claims(&self, scene: &Scene<'_>) -> Result<Vec<(ObjectId, Claim)>, PreviewError> {
         let live = self.live(scene).await?;
+        let target = self.target_in(scene)?;
+        let adopts = scene.watch.adopt.allows_releases();
+        let is_believed = HelmMarks::by(&self.history, adopts) != HelmMarks::Unconfirmed;
         let claims = self.plan.ids().filter_map(|id| {
-            let (metadata, identity) = (&live.get(&id.key())?.metadata, &self.identity);
-            let claim = judge(metadata, &identity.release, &identity.namespace, &identity.owner);
+            let metadata = &live.get(&id.key())?.metadata;
+            let claim = match judge(metadata, target.release, target.namespace, target.owner) {
+                // It goes with the release, which is told by itself.
+                Claim::Helm if is_believed || has_made(&id, metadata, &target) => Claim::Ours,
+                claim => claim,
+            };
             Some((id, claim))
         });
         Ok(claims.collect())
+    }
+
+    /// The target, with what records of the operator name.
+    fn target_in(&self, scene: &Scene<'_>) -> Result<Target<'_>, PreviewError> {
+        let made = plan::proven(&self.history, &self.identity.namespace, &scene.kinds.kinds())?;
+        Ok(Target { made, ..self.target() })
     }
 
     /// What is there of the planned objects.
@@ -181,7 +194,7 @@ impl Look<'_> {
         if self.preview.manner == Manner::Repair {
             return Ok(Preflight::default());
         }
-        let target = self.preview.target();
+        let target = self.target()?;
         let known = |id: &ObjectId, uid: &str| {
             let live = self.live.get(&id.key()).filter(|live| live.metadata.uid.as_deref() == Some(uid));
             live.is_some_and(|live| {
@@ -191,13 +204,17 @@ impl Look<'_> {
         Ok(preflight(plan, &target, &known, self.allowed(), self.scene.calls).await?)
     }
 
+    fn target(&self) -> Result<Target<'_>, PreviewError> {
+        self.preview.target_in(self.scene)
+    }
+
     fn allowed(&self) -> Allowed {
         let Wishes { adopt, replace, replace_going_back, .. } = self.preview.identity.wishes;
         let goes_back = matches!(self.preview.manner, Manner::Rollout { is_lenient: true });
         let leave = goes_back || matches!(self.preview.manner, Manner::InPlace);
         let replace = if leave { goes_back && replace_going_back } else { replace };
-        let helm_marks = self.preview.history.foreign_since_deployed().next().is_some();
         let is_operators = self.scene.operator == Some(self.preview.identity.namespace.as_str());
+        let helm_marks = HelmMarks::by(&self.preview.history, self.scene.watch.adopt.allows_releases());
         Allowed { adopt, is_operators, helm_marks, replace, leave }
     }
 
@@ -283,7 +300,7 @@ impl Look<'_> {
         if before == after {
             return Ok(None);
         }
-        check_claim(&id, &live.metadata, &self.preview.target(), self.allowed())?;
+        check_claim(&id, &live.metadata, &self.target()?, self.allowed())?;
         Ok(Some(Change::new(id, What::Changed, Some(before), Some(after))))
     }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
+use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::subject::Wish;
@@ -66,11 +67,11 @@ impl Subject<'_> {
     ) -> Result<Release, ReconcileError> {
         let kinds = self.context.kinds.kinds();
         let mut known = self.proven(history).await?;
-        known.extend(rendered.objects.iter().map(|object| self.placed(object, &kinds)));
+        known.extend(rendered.objects.iter().map(|object| (self.placed(object, &kinds), None)));
         let recorded = history.iter().filter_map(|release| release.own.as_ref()).flat_map(|own| &own.objects);
-        known.extend(recorded.map(|applied| applied.id.key()));
+        known.extend(recorded.map(|applied| (applied.id.key(), None)));
         let objects =
-            left.own.iter_mut().flat_map(|own| own.objects.extract_if(.., |it| !known.contains(&it.id.key())));
+            left.own.iter_mut().flat_map(|own| own.objects.extract_if(.., |it| !known.contains_key(&it.id.key())));
         let stay: Vec<String> = objects.map(|applied| applied.id.to_string()).collect();
         if !stay.is_empty() {
             let message = format!(
@@ -169,8 +170,11 @@ impl Subject<'_> {
             return Ok(None);
         }
         let live = self.calls.get(kind, &id).await.map_err(ReconcileError::Look)?;
-        let live =
-            live.filter(|live| judge(&live.metadata, &self.release, &self.namespace, &self.owner) == Claim::Ours);
+        // An object with Helm's marks alone is judged again before anything is applied.
+        let is_of_release = |live: &DynamicObject| {
+            matches!(judge(&live.metadata, &self.release, &self.namespace, &self.owner), Claim::Ours | Claim::Helm)
+        };
+        let live = live.filter(is_of_release);
         Ok(live.and_then(|live| serde_json::to_value(live).ok()))
     }
 }

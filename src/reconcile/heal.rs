@@ -19,7 +19,7 @@ use crate::drift::{self, Lost, Verdict, fields};
 use crate::error::Category;
 use crate::manifest;
 use crate::object::ObjectKey;
-use crate::plan::{Plan, Planned, Target, is_kept, plan};
+use crate::plan::{Plan, Planned, Target, is_kept, made, plan};
 use crate::preflight::{Preflight, check_claim};
 use crate::reach::{Outside, ReachError};
 use crate::release::{Applied, Own, Release, Revisions};
@@ -43,7 +43,7 @@ impl Subject<'_> {
         }
         journal::note_revision(revision);
         let release = self.still_standing(revision).await?;
-        let made = own.objects.iter().map(|applied| applied.id.key()).collect();
+        let made = made(own.objects.iter().cloned());
         let target = Target { made, ..self.target(release.chart_name(), &release.hooks) };
         let plan = self.plan_again(&release, own, &drifted, &target).await?;
         // Before objects are claimed: others may wait for them, and what is allowed may take a render to find out.
@@ -73,7 +73,7 @@ impl Subject<'_> {
             return Ok(());
         }
         let release = self.release(latest.revision).await?;
-        let made = own.objects.iter().map(|applied| applied.id.key()).collect();
+        let made = own.objects.iter().map(|applied| (applied.id.key(), applied.uid.clone())).collect();
         let target = Target { made, ..self.target(release.chart_name(), &release.hooks) };
         let plan = self.plan_again(&release, own, &gone, &target).await?;
         let (plan, refused) = self.within_reach(plan).await;

@@ -3,8 +3,6 @@
 //! If none of its objects is left, it was uninstalled, and is installed again, since the custom resource still wants it. If they
 //! are there, the chart is rendered over them, and values that it generates are kept. Where that cannot be done, nothing is.
 
-use std::collections::HashSet;
-
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::api::DynamicObject;
@@ -171,7 +169,7 @@ impl Subject<'_> {
 
     pub(super) fn leaving<'b>(&'b self, kinds: &'b Kinds, helm_took_over: bool) -> Leaving<'b> {
         Leaving {
-            proven: HashSet::new(),
+            proven: Default::default(),
             release: &self.release,
             namespace: &self.namespace,
             owner: &self.owner,

@@ -19,7 +19,7 @@ use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::plan::{self, Plan, Planned, Target};
-use crate::preflight::{Allowed, Preflight, Rejected, preflight};
+use crate::preflight::{Allowed, HelmMarks, Preflight, Rejected, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Proof, Release, Status, Stored};
 use crate::watches::Prune;
@@ -141,7 +141,7 @@ impl Subject<'_> {
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
         let mut allowed = self.allowed(is_lenient(&draft));
-        allowed.helm_marks = self.may_believe_helm(history);
+        allowed.helm_marks = self.helm_marks(history);
         allowed.replace |= allowed.leave && self.wishes.replace_going_back;
         let preflight = self.stage(Stage::Preflight, preflight(&plan, &target, &known, allowed, &self.calls)).await?;
         let is_there = |planned: &Planned| {
@@ -239,18 +239,17 @@ impl Subject<'_> {
     pub(super) fn allowed(&self, leave: bool) -> Allowed {
         let is_operators = self.namespace == self.context.protected.namespace;
         Allowed {
-            helm_marks: false,
             is_operators,
+            helm_marks: HelmMarks::Unconfirmed,
             adopt: self.wishes.adopt,
             replace: self.wishes.replace && !leave,
             leave,
         }
     }
 
-    /// Whether Helm's marks are enough, also outside of the namespace: helm wrote over a revision of ours, or the release is being adopted.
-    fn may_believe_helm(&self, history: &History) -> bool {
-        let is_adopted = self.context.watch.adopt.allows_releases();
-        history.foreign_since_deployed().any(|release| release.is_proven() || is_adopted)
+    /// What Helm's marks alone say, also outside of the namespace.
+    fn helm_marks(&self, history: &History) -> HelmMarks {
+        HelmMarks::by(history, self.context.watch.adopt.allows_releases())
     }
 
     pub(super) fn contents_of(&self, plan: &Plan) -> Contents {

@@ -11,9 +11,8 @@ use serde_json::{Value, json};
 use super::holds::{held_sentence, overridden, rolled_back_to};
 use super::journal::{self, Stage};
 use super::subject::Wish;
-use super::{ReconcileError, Subject};
+use super::{ReconcileError, Subject, is_about_unknown_kind};
 use crate::apply;
-use crate::chart::Chart;
 use crate::children::ends_by_itself;
 use crate::discovery::Kinds;
 use crate::error::Category;
@@ -21,9 +20,9 @@ use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectKey};
 use crate::plan::{self, Planned, members};
-use crate::preflight::{Allowed, preflight};
+use crate::preflight::{Allowed, HelmMarks, Rejected, preflight};
 use crate::release::mask::sourced;
-use crate::release::{Applied, HeldBy, History, Hold, HookRecord, Own, Release};
+use crate::release::{Applied, HeldBy, History, Hold, HookRecord, Own, Release, Status};
 
 impl Subject<'_> {
     /// Makes the latest revision ours, which helm wrote with the content of one of ours.
@@ -50,25 +49,38 @@ impl Subject<'_> {
     /// made anew; otherwise a new revision follows.
     pub(super) async fn adopt(&self, wish: &Wish, history: &History) -> Result<Release, ReconcileError> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+        // Before the chart may ask for anything with `lookup`.
+        check_source(&latest.chart, &wish.chart.metadata).map_err(|what| self.not_adopted(&what))?;
         let upgrade_to = self.upgrade_to(history);
         let rendered = self.render(wish, upgrade_to).await?;
         let kinds = self.context.kinds.kinds();
-        let recorded = members(&latest.manifest.read(), &self.namespace, &kinds)?;
-        self.check_same_objects(latest, &recorded, &rendered, &wish.chart)?;
+        let mut recorded = members(&latest.manifest.read(), &self.namespace, &kinds)?;
+        recorded.extend(plan::before(history, &self.namespace, &kinds)?);
+        self.check_same_objects(&recorded, &rendered)?;
+        if let Some(unseen) = recorded.iter().find(|applied| rendered.unseen.contains(&applied.id.to_string())) {
+            return Err(Rejected::unseen(&unseen.id).into());
+        }
         let known: HashSet<ObjectKey> = recorded.iter().map(|applied| applied.id.key()).collect();
-        let placed = |object: &Object| self.placed(object, &kinds);
-        let new = rendered.objects.iter().filter(|object| !known.contains(&placed(object)));
-        let new: HashSet<ObjectKey> = new.map(|object| object.id().key()).collect();
+        // What did not finish need not have made all of its objects.
+        let is_deployed = latest.status == Status::Deployed;
+        let is_new = |object: &&Object| !is_deployed || !known.contains(&self.placed(object, &kinds));
+        let new = rendered.objects.iter().filter(is_new).map(|object| object.id().key()).collect();
         let rendered = self.keep_generated(wish, rendered, upgrade_to, &new).await?;
         let text = |key: &str| latest.chart[key].as_str().unwrap_or_default();
         let made = format!("chart {} {}", text("name"), text("version"));
         let message = format!("Took over the release {} at revision {} ({made})", self.release, latest.revision);
-        if is_same_content(latest, &rendered, wish) {
+        if is_deployed && is_same_content(latest, &rendered, wish) {
             let sourced = self.sourced(wish, history, latest);
             let own = Own { sourced, request: None, ..self.own(wish.digest.clone()) };
-            let taken = self.take_in_place(latest, own).await?;
-            self.tell("Adopted", &message).await;
-            return Ok(taken);
+            match self.take_in_place(latest, own).await {
+                // A record has no crds/: if one of those is gone, only a new revision creates it.
+                Err(error) if is_about_unknown_kind(&error) => {}
+                taken => {
+                    let taken = taken?;
+                    self.tell("Adopted", &message).await;
+                    return Ok(taken);
+                }
+            }
         }
         self.tell("Adopted", &message).await;
         let draft = self.draft(wish, &rendered, history);
@@ -76,28 +88,23 @@ impl Subject<'_> {
     }
 
     /// Refuses a release with objects that the chart does not render: it is another one.
-    fn check_same_objects(
-        &self,
-        latest: &Release,
-        recorded: &[Applied],
-        rendered: &Rendered,
-        chart: &Chart,
-    ) -> Result<(), ReconcileError> {
+    fn check_same_objects(&self, recorded: &[Applied], rendered: &Rendered) -> Result<(), ReconcileError> {
         let kinds = self.context.kinds.kinds();
         let made: HashSet<ObjectKey> = rendered.objects.iter().map(|object| self.placed(object, &kinds)).collect();
-        let other = recorded.iter().find(|applied| !made.contains(&applied.id.key()));
-        let source = |chart: &Value| (chart["home"].clone(), chart["sources"].clone());
-        let is_other_source = source(&latest.chart) != source(&chart.metadata);
-        let what = match other {
-            Some(other) => format!("has {}, which the chart does not render with these values", other.id),
-            None if is_other_source => "comes from a chart with another `home` or other `sources`".to_owned(),
-            None => return Ok(()),
-        };
+        match recorded.iter().find(|applied| !made.contains(&applied.id.key())) {
+            Some(other) => {
+                Err(self.not_adopted(&format!("has {}, which the chart does not render with these values", other.id)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn not_adopted(&self, what: &str) -> ReconcileError {
         let message = format!(
             "the release {} {what}, so it is not adopted; make the custom resource and the chart match the release, or uninstall it",
             self.release
         );
-        Err(ReconcileError::Refused { category: Category::AdoptionNotAllowed, message })
+        ReconcileError::Refused { category: Category::AdoptionNotAllowed, message }
     }
 
     /// The key of a rendered object in its place.
@@ -144,8 +151,11 @@ impl Subject<'_> {
         self.leave_to_others(&mut plan, &there).await?;
         self.store.settle();
         let known = |_: &_, _: &str| false;
-        // What helm did took our marks off the objects.
-        let allowed = Allowed { helm_marks: true, ..self.allowed(true) };
+        let helm_marks = match release.is_claimed() {
+            true => HelmMarks::OfOurs,
+            false => HelmMarks::OfAdopted,
+        };
+        let allowed = Allowed { helm_marks, ..self.allowed(true) };
         let preflight = preflight(&plan, &target, &known, allowed, &self.calls);
         let preflight = self.stage(Stage::Preflight, preflight).await?;
         plan.note_adopted(&preflight.all_adopted(), &self.owner);
@@ -160,7 +170,7 @@ impl Subject<'_> {
             return Err(error.into());
         }
         for planned in plan.apply.iter().filter(|planned| preflight.leave.contains_key(&planned.object.id())) {
-            self.mark_only(planned).await?;
+            self.mark_only(planned, preflight.adopted.contains(&planned.object.id())).await?;
         }
         if self.context.watch.watch_dependents {
             self.context.children.watch(plan.apply.iter().map(Planned::place));
@@ -172,10 +182,13 @@ impl Subject<'_> {
     }
 
     /// Puts our marks on an object that cannot be changed otherwise, so that it goes when the release goes.
-    async fn mark_only(&self, planned: &Planned) -> Result<(), ReconcileError> {
+    async fn mark_only(&self, planned: &Planned, is_adopted: bool) -> Result<(), ReconcileError> {
         let (id, wanted) = (planned.object.id(), &planned.object.value()["metadata"]);
         let live = self.calls.metadata(&planned.kind, &id).await.map_err(ReconcileError::Look)?;
-        let Some(live) = live else { return Ok(()) };
+        let Some(mut live) = live else { return Ok(()) };
+        if is_adopted {
+            live.resource_version = apply::mark_adopted(planned, &self.calls).await?.metadata.resource_version;
+        }
         let others = live.owner_references.iter().flatten().filter(|reference| reference.controller != Some(true));
         let ours = wanted["ownerReferences"].as_array().into_iter().flatten().cloned();
         let owners: Vec<Value> = others.map(|reference| json!(reference)).chain(ours).collect();
@@ -217,6 +230,38 @@ impl Taken<'_> {
     }
 }
 
+/// Says how a release's chart differs from the watch's where both have the same name. A chart that names neither `home` nor `sources` does not say where
+/// it comes from: then its version in the record must not be newer as well.
+fn check_source(recorded: &Value, chart: &Value) -> Result<(), String> {
+    let is_set = |value: &Value| {
+        !value.is_null() && value.as_str() != Some("") && value.as_array().is_none_or(|list| !list.is_empty())
+    };
+    let source = |chart: &Value| ["home", "sources"].map(|key| Some(chart[key].clone()).filter(is_set));
+    if source(recorded) != source(chart) {
+        return Err("comes from a chart with another `home` or other `sources`".to_owned());
+    }
+    let version = |chart: &Value| chart["version"].as_str().unwrap_or_default().to_owned();
+    let (theirs, ours) = (version(recorded), version(chart));
+    match source(chart) == [None, None] && is_newer(&theirs, &ours) {
+        true => Err(format!(
+            "comes from version {theirs} of a chart without `home` and `sources`, and this kind's chart has version {ours}, which is not as new"
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether one semantic version may be above another. Versions that cannot be compared are not above only if they are the same.
+fn is_newer(one: &str, other: &str) -> bool {
+    let core = |version: &str| -> Option<Vec<u64>> {
+        let numbers = version.split(['-', '+']).next().unwrap_or_default().trim_start_matches('v');
+        numbers.split('.').map(|number| number.parse().ok()).collect()
+    };
+    match (core(one), core(other)) {
+        (Some(a), Some(b)) if a != b => a > b,
+        _ => one != other,
+    }
+}
+
 /// Whether a record holds just what was rendered.
 pub(super) fn is_same_content(recorded: &Release, rendered: &Rendered, wish: &Wish) -> bool {
     let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
@@ -233,4 +278,28 @@ fn is_permutation(one: &[Object], other: &[Object]) -> bool {
         objects.iter().map(|object| (object.id().key(), object.value().clone())).collect()
     };
     one.len() == other.len() && keyed(one) == keyed(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_with_another_source_is_another_chart() {
+        let chart = |home: &str, version: &str| json!({"name": "app", "home": home, "version": version});
+        assert_eq!(check_source(&chart("a", "2.0.0"), &chart("a", "1.0.0")), Ok(()));
+        assert!(check_source(&chart("a", "1.0.0"), &chart("b", "1.0.0")).is_err());
+        assert!(check_source(&chart("", "1.0.0"), &chart("b", "1.0.0")).is_err());
+        let empty = json!({"home": "", "sources": [], "version": "1.0.0"});
+        assert_eq!(check_source(&json!({"version": "1.0.0"}), &empty), Ok(()));
+    }
+
+    #[test]
+    fn without_a_source_the_recorded_chart_must_not_be_newer() {
+        let checked = |recorded: &str, chart: &str| {
+            check_source(&json!({"version": recorded}), &json!({"version": chart})).is_ok()
+        };
+        assert!(checked("1.2.3", "1.2.3") && checked("1.9.0", "1.10.0") && checked("v1.0.0", "1.0.1"));
+        assert!(!checked("1.10.0", "1.9.0") && !checked("1.0.0-rc2", "1.0.0-rc1") && !checked("odd", "1.0.0"));
+    }
 }

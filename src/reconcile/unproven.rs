@@ -6,8 +6,8 @@ use super::holds::held_sentence;
 use super::journal;
 use super::{ReconcileError, Standing, Subject};
 use crate::children::Sight;
-use crate::object::{ObjectId, ObjectKey};
-use crate::plan::{self, members};
+use crate::object::ObjectId;
+use crate::plan::{self, Made, members};
 use crate::release::proof::content_hash;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release};
 use crate::trust::Entry;
@@ -67,11 +67,11 @@ impl Subject<'_> {
     }
 
     /// The objects that this operator knows it created for the release, by signed records and by the ledger.
-    pub(super) async fn proven(&self, history: &History) -> Result<HashSet<ObjectKey>, ReconcileError> {
+    pub(super) async fn proven(&self, history: &History) -> Result<Made, ReconcileError> {
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         let kinds = self.context.kinds.kinds();
         let mut proven = plan::proven(history, &self.namespace, &kinds)?;
-        proven.extend(outside.iter().map(ObjectId::key));
+        proven.extend(outside.iter().map(|id| (id.key(), None)));
         Ok(proven)
     }
 
@@ -79,7 +79,7 @@ impl Subject<'_> {
     pub(super) async fn before(&self, history: &History) -> Result<Vec<Applied>, ReconcileError> {
         let kinds = self.context.kinds.kinds();
         let mut before = plan::before(history, &self.namespace, &kinds)?;
-        let known: HashSet<ObjectKey> = before.iter().map(|applied| applied.id.key()).collect();
+        let known: HashSet<_> = before.iter().map(|applied| applied.id.key()).collect();
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         before.extend(outside.into_iter().filter(|id| !known.contains(&id.key())).map(|id| Applied::new(id, None)));
         Ok(before)

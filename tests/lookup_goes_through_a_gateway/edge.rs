@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chartwright::applyset;
 use chartwright::calls::Calls;
 use chartwright::discovery::Cache;
 use chartwright::plan::{Owner, Target};
@@ -16,16 +17,29 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::harness::{Project, config, until};
+use crate::harness::{Project, until};
 
 async fn open(project: &Project, lookup: Lookup, calls: Calls) -> Gateway {
     open_within(project, lookup, calls, Limits::default()).await
 }
 
+fn owner(project: &Project) -> Owner {
+    let gvk = GroupVersionKind::gvk(&project.resource.group, "v1", &project.resource.kind);
+    Owner { gvk, namespace: Some(project.namespace.clone()), name: "web".into(), uid: "u".into() }
+}
+
+/// A ConfigMap of the release.
+fn of_release(project: &Project, name: &str) -> Value {
+    let part_of = applyset::id(&owner(project));
+    let marks = json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": project.namespace});
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": name, "namespace": project.namespace, "annotations": marks,
+        "labels": {"app.kubernetes.io/managed-by": "Helm", applyset::PART_OF: part_of}}})
+}
+
 async fn open_within(project: &Project, lookup: Lookup, calls: Calls, limits: Limits) -> Gateway {
     let kinds = Cache::new(Calls::new(project.client.clone())).await.unwrap().kinds();
-    let gvk = GroupVersionKind::gvk(&project.resource.group, "v1", &project.resource.kind);
-    let owner = Owner { gvk, namespace: Some(project.namespace.clone()), name: "web".into(), uid: "u".into() };
+    let owner = owner(project);
     let (release, namespace) = ("web", project.namespace.as_str());
     let target = Target {
         release,
@@ -70,11 +84,7 @@ async fn it_reads_what_is_shown_and_does_nothing_else() {
     let project = Project::new("App").await;
     let namespace = &project.namespace;
     let config = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}});
-    let mut own = config("own");
-    own["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-    own["metadata"]["annotations"] =
-        json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": namespace});
-    project.create(own).await;
+    project.create(of_release(&project, "own")).await;
     project.create(config("foreign")).await;
     let gateway = open(&project, Lookup::Release, Calls::new(project.client.clone())).await;
     let url = gateway.url();
@@ -187,13 +197,7 @@ async fn a_render_reads_so_much_and_no_more() {
     let project = Project::new("App").await;
     let configs = format!("/api/v1/namespaces/{}/configmaps", project.namespace);
     for number in 1..=5 {
-        let name = format!("config-{number}");
-        let mut config = config(&name, "blue");
-        config["metadata"]["namespace"] = project.namespace.as_str().into();
-        config["metadata"]["labels"] = json!({"app.kubernetes.io/managed-by": "Helm"});
-        config["metadata"]["annotations"] =
-            json!({"meta.helm.sh/release-name": "web", "meta.helm.sh/release-namespace": project.namespace});
-        project.create(config).await;
+        project.create(of_release(&project, &format!("config-{number}"))).await;
     }
     let open = async |lookup, limits| open_within(&project, lookup, Calls::new(project.client.clone()), limits).await;
     let limits = Limits { page: 2, ..Limits::default() };

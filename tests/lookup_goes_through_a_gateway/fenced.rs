@@ -89,6 +89,7 @@ async fn template_code_in_a_value_reads_nothing_of_others() {
 /// Whoever may write Secrets beside a release can have its record say anything: that a hook of it made an object elsewhere.
 #[tokio::test]
 async fn a_record_that_names_an_object_of_others_does_not_show_it() {
+    const SAID: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n  said: {{ tpl .Values.text . | quote }}\n";
     const HOOK: &str = r#"
 {{- if .Values.hook }}
 apiVersion: v1
@@ -101,7 +102,8 @@ metadata:
 "#;
     for helm in BOTH {
         let project = Project::new("App").await;
-        project.template("tpl.yaml", TPL);
+        project.watch_with("adopt: releases");
+        project.template("tpl.yaml", SAID);
         project.template("hook.yaml", HOOK);
         let there = project.another_namespace("victim").await;
         let hook = format!("hook={there}");

@@ -1,10 +1,12 @@
 //! What exists before a release is adopted only with consent, is not read through the release, and outlives it.
 
+use std::os::unix::fs::PermissionsExt;
+
 use kube::ResourceExt;
 use kube::api::{DeleteParams, DynamicObject, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::harness::{Project, annotated, config, until, within};
+use crate::harness::{Project, annotated, config, tool, until, within};
 
 /// Renders the objects of the spec, and what a `lookup` says of the Secret `db` where the spec asks for it.
 const CHART: &str = r#"
@@ -52,9 +54,52 @@ async fn adopted(project: &Project, object: Value) {
     project.deployed("web").await;
 }
 
+/// A template has asked for the Secret, and the fence has hidden it.
+async fn refused(project: &Project) {
+    let secret = format!("Secret {}/db", project.namespace);
+    until("the lookup is refused", async || {
+        let events = project.events("web", "LookupRefused").await;
+        events.iter().any(|(_, note)| note.contains(&secret)).then_some(())
+    })
+    .await;
+}
+
+/// helm with its records in ConfigMaps, which the operator does not read.
+fn helm_with_configmaps(project: &Project) -> String {
+    let path = project.dir().join("helm-with-configmaps");
+    std::fs::write(&path, format!("#!/bin/sh\nHELM_DRIVER=configmap exec {} \"$@\"\n", tool("helm4").display()))
+        .unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// Installs a release of helm with the Secret.
+fn install_with_helm(project: &Project, helm: &str, mut secret: Value) {
+    secret["data"] = json!({"password": PASSWORD});
+    project.helm(helm, &["install", "web", "charts/app", "--set-json", &format!("objects=[{secret}]")]);
+}
+
+/// The Secret that helm made is refused, hidden and left alone, also when the custom resource goes.
+async fn is_helms_own(project: &Project) {
+    let look = async || {
+        let secret = project.get("v1", "Secret", "db").await.unwrap();
+        (secret.uid(), secret.resource_version(), secret.owner_references().len())
+    };
+    let before = look().await;
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [wanted()]})).await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    let told = project.not_ready("web", "BelongsToAnother").await;
+    assert!(told["message"].as_str().unwrap().contains("a Helm release of the same name"), "{told}");
+    sees_nothing(project, json!({"objects": [wanted()], "look": true})).await;
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(look().await, before);
+}
+
 /// Whatever a revision that looks ends in, the password is not in it.
 async fn sees_nothing(project: &Project, spec: Value) {
-    project.apply("web", spec).await;
+    project.apply("web", spec.clone()).await;
     let generation = json!(project.crs().get("web").await.unwrap().metadata.generation);
     project
         .told("web", "the spec was looked at", |status| {
@@ -66,6 +111,9 @@ async fn sees_nothing(project: &Project, spec: Value) {
             (status["observedGeneration"] == generation && ended).then_some(())
         })
         .await;
+    if spec["look"] == true {
+        refused(project).await;
+    }
     let everything = project.configs().list(&Default::default()).await.unwrap();
     for map in everything.items {
         let text = map.data.to_string();
@@ -251,4 +299,67 @@ async fn a_forgetful_record_does_not_delete_what_was_adopted() {
     project.delete("web").await;
     project.gone("web").await;
     assert_eq!(project.get("v1", "Secret", "db").await.unwrap().uid(), secret.uid());
+}
+
+#[tokio::test]
+async fn the_lookup_that_finds_nothing_finds_the_secret_where_the_watch_shows_it() {
+    let project = project("adopt: objects\nlookup: namespace").await;
+    db(&project, &project.namespace).await;
+    let _operator = project.run();
+    adopted(&project, wanted()).await;
+    project.apply("web", json!({"objects": [wanted()], "look": true})).await;
+    project.deployed("web").await;
+    let seen = project.get("v1", "ConfigMap", "web-seen").await.unwrap();
+    assert!(seen.data["data"]["seen"].as_str().unwrap().contains(PASSWORD), "{}", seen.data);
+}
+
+#[tokio::test]
+async fn a_helm_release_whose_records_the_operator_does_not_see_is_not_taken() {
+    for fields in ["", "adopt: releases"] {
+        let project = project(fields).await;
+        install_with_helm(&project, &helm_with_configmaps(&project), wanted());
+        is_helms_own(&project).await;
+    }
+}
+
+#[tokio::test]
+async fn what_helm_kept_of_a_release_is_not_taken() {
+    for history in [&[][..], &["--keep-history"]] {
+        let project = project("adopt: objects").await;
+        install_with_helm(&project, "helm4", kept());
+        project.helm("helm4", &[&["uninstall", "web"], history].concat());
+        is_helms_own(&project).await;
+    }
+}
+
+#[tokio::test]
+async fn the_secrets_of_an_adopted_release_are_not_shown() {
+    let project = project("adopt: releases").await;
+    install_with_helm(&project, "helm4", wanted());
+    let mut secret = wanted();
+    secret["data"] = json!({"password": PASSWORD});
+    let _operator = project.run();
+    let look = json!({"objects": [secret.clone()], "look": true});
+    project.apply("web", look.clone()).await;
+    let told = project.not_ready("web", "BelongsToAnother").await;
+    assert!(told["message"].as_str().unwrap().contains("`lookup: namespace`"), "{told}");
+    sees_nothing(&project, look.clone()).await;
+    project.apply("web", json!({"objects": [secret]})).await;
+    project.deployed("web").await;
+    sees_nothing(&project, look).await;
+    let secret = project.get("v1", "Secret", "db").await.unwrap();
+    assert_eq!(secret.data["data"]["password"], PASSWORD);
+    assert!(secret.annotations().contains_key("chartwright.dev/adopted") && secret.owner_references().is_empty());
+}
+
+#[tokio::test]
+async fn a_chart_of_another_source_asks_nothing_before_it_is_refused() {
+    let project = project("adopt: releases").await;
+    install_with_helm(&project, "helm4", wanted());
+    project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\nhome: https://example.com\n");
+    let _operator = project.run();
+    project.apply("web", json!({"objects": [wanted()], "look": true})).await;
+    let told = project.not_ready("web", "AdoptionNotAllowed").await;
+    assert!(told["message"].as_str().unwrap().contains("another `home`"), "{told}");
+    assert_eq!(project.events("web", "LookupRefused").await, []);
 }

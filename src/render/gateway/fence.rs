@@ -15,7 +15,7 @@ use kube::core::ObjectMeta;
 
 use crate::adoption;
 use crate::applyset;
-use crate::manifest::HOOK;
+use crate::manifest::{self, HOOK};
 use crate::object::{Object, ObjectKey};
 use crate::ownership::{self, Claim};
 use crate::plan::{Owner, Target};
@@ -34,6 +34,8 @@ pub struct Fence {
     applied: HashMap<ObjectKey, HashSet<String>>,
     /// What was there before the release, by its records.
     adopted: HashSet<ObjectKey>,
+    /// What is in the manifests of our revisions that helm recorded again, which drops the UIDs. In the release's namespace only.
+    rewritten: HashSet<ObjectKey>,
     /// What hooks made: a list by Helm's label does not hold it.
     hooked: HashSet<ObjectKey>,
     /// What hooks made in the release's namespace. Where helm ran them, it carries no marks.
@@ -59,6 +61,7 @@ impl Fence {
             owner: target.owner.clone(),
             applied: HashMap::new(),
             adopted: HashSet::new(),
+            rewritten: HashSet::new(),
             hooked: HashSet::new(),
             unmarked: HashSet::new(),
         };
@@ -74,6 +77,11 @@ impl Fence {
             }
             self.applied.entry(key).or_default().extend(applied.uid.clone());
         }
+        let is_ours = release.is_proven() && release.is_claimed();
+        if release.own.is_none() && is_ours {
+            self.note_rewritten(release);
+        }
+        let has_adopted = release.own.iter().flat_map(|own| &own.objects).any(|applied| applied.is_adopted);
         for hook in release.hooks.iter().filter(|hook| hook.last_run.started_at.is_some()) {
             let object = yaml::parse(&hook.manifest.read()).ok().and_then(|value| Object::new(value).ok());
             let Some(mut key) = object.map(|object| object.id().key()) else { continue };
@@ -81,11 +89,22 @@ impl Fence {
             // Where it has none, it is in the release's namespace or, by its kind, in none.
             key.namespace.get_or_insert_with(|| self.namespace.clone());
             self.hooked.insert(key.clone());
-            // Also in a record that was taken over: it does not tell who ran its hooks.
-            if hook.last_run.phase == HookPhase::Succeeded && self.is_inside(&key) {
+            // Whoever adopts a release asked for its record, so what its hooks made is adopted as well.
+            if is_ours && !has_adopted && hook.last_run.phase == HookPhase::Succeeded && self.is_inside(&key) {
                 self.unmarked.insert(key);
             }
         }
+    }
+
+    fn note_rewritten(&mut self, release: &Release) {
+        let objects =
+            manifest::read_record(&release.manifest.read()).map(|rendered| rendered.objects).unwrap_or_default();
+        let keys = objects.iter().map(|object| {
+            let mut key = object.id().key();
+            key.namespace.get_or_insert_with(|| self.namespace.clone());
+            key
+        });
+        self.rewritten.extend(keys.filter(|key| self.is_inside(key)).collect::<Vec<_>>());
     }
 
     /// Whether it is in the release's namespace.
@@ -119,7 +138,8 @@ impl Fence {
         }
         match ownership::judge(live, &self.release, &self.namespace, &self.owner) {
             Claim::Ours => true,
-            Claim::Foreign(_) | Claim::Helm => false,
+            Claim::Foreign(_) => false,
+            Claim::Helm => self.is_inside(key) && (self.rewritten.contains(key) || self.is_recorded(key, live)),
             Claim::Loose => self.is_part_of_us(live) || (self.is_inside(key) && self.is_recorded(key, live)),
         }
     }

@@ -14,8 +14,6 @@ const MOST_TOLD: usize = 10;
 pub struct Seen {
     /// Each once.
     pub refused: BTreeSet<Refused>,
-    /// How many more were refused.
-    pub more_refused: usize,
     /// Whether a `lookup` asked for anything, found or not.
     pub was_asked: bool,
     /// The first that could not be read.
@@ -60,7 +58,7 @@ impl fmt::Display for Failure {
 impl Seen {
     /// A sentence for each refusal.
     pub fn refusals(&self) -> Vec<String> {
-        let told = self.refused.iter().map(|Refused { what, allowed_by }| match allowed_by {
+        let told = self.refused.iter().take(MOST_TOLD).map(|Refused { what, allowed_by }| match allowed_by {
             Some(setting) => format!(
                 "lookup of {what} was answered as if there were nothing: it is not within what this kind's charts may see; `{setting}` in watches.yaml shows it"
             ),
@@ -68,7 +66,8 @@ impl Seen {
                 "lookup of {what} was answered as if there were nothing: release records, tokens and the operator's own Secrets are never shown"
             ),
         });
-        let more = (self.more_refused > 0).then(|| format!("{} more lookups were refused", self.more_refused));
+        let more = self.refused.len().saturating_sub(MOST_TOLD);
+        let more = (more > 0).then(|| format!("{more} more lookups were refused"));
         told.chain(more).collect()
     }
 }
@@ -83,11 +82,8 @@ impl Notebook {
     }
 
     pub(super) fn note_refusal(&self, refused: &Refused) {
-        let mut seen = self.open();
-        match seen.refused.len() < MOST_TOLD || seen.refused.contains(refused) {
-            true => drop(seen.refused.insert(refused.clone())),
-            false => seen.more_refused += 1,
-        }
+        // All of them: what is adopted must have been seen. A render may ask only so often.
+        self.open().refused.insert(refused.clone());
     }
 
     /// How much a render is shown is limited, so this is too.
