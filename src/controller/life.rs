@@ -176,6 +176,7 @@ impl Life {
     async fn next_turn(&self) -> Turn {
         self.leading.clone().begins().await;
         self.takeover.answered().await;
+        self.context.trust.keeper.confirmed().await;
         self.queue.next().await
     }
 

@@ -115,6 +115,7 @@ impl Subject<'_> {
         journal::note_revision(latest.revision);
         let members = members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         // Before anything is touched: what cannot be recorded is not taken.
+        self.check_noted(members.iter().map(|applied| applied.id.clone()))?;
         self.store.check_size(&Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() })?;
         own.objects = self.apply_in_place(latest).await?;
         let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
