@@ -72,6 +72,11 @@ impl Ledger {
         Ok(locked(self.entries().await?).values().map(|noted| noted.owner.clone()).collect())
     }
 
+    /// The Secret that holds the entry of a custom resource.
+    pub fn secret_of(&self, owner: &OwnerMark) -> String {
+        format!("{}/{}", self.0.namespace, entry::name(&owner.id()))
+    }
+
     /// Notes a release. It is written when this returns.
     pub async fn put(&self, owner: &OwnerMark, entry: Entry) -> Answer<()> {
         check_outside(&entry.outside)?;

@@ -130,7 +130,7 @@ async fn what_is_noted_is_there_after_a_restart_and_gone_when_it_is_removed() {
     assert_eq!(server.calls(), ["GET all", "POST all", "PATCH one"]);
     let again = server.ledger();
     assert_eq!(again.get(&web).await.unwrap(), Some(entry(&web, 2)));
-    assert_eq!(again.owners().await.unwrap(), [web.clone()]);
+    assert_eq!(again.owners().await.unwrap(), std::slice::from_ref(&web));
     let other_life = OwnerMark { uid: "another".into(), ..web.clone() };
     assert_eq!(again.get(&other_life).await.unwrap(), None);
     again.remove(&other_life).await.unwrap();
