@@ -97,6 +97,7 @@ pub async fn run(watches: Vec<Watch>, operator: Operator, stop: CancellationToke
     let records = operator.records.clone();
     let wake = move || records.wake_all();
     tokio::spawn(operator.trust.window.clone().follow(wake, stop.clone()));
+    tokio::spawn(operator.trust.keeper.clone().follow(stop.clone()));
     stop.run_until_cancelled(operator.records.synced()).await;
     join_all(watches.into_iter().map(|watch| run_one(watch, operator.clone(), stop.clone()))).await;
 }

@@ -6,22 +6,26 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`key`] | the signing key and its public half |
+//! | [`keeper`] | the key's Secret stays as it is while the operator works |
 //! | [`ledger`] | the newest revision of each release |
 //! | [`window`] | the time during which an administrator has unsigned records signed |
+//! | [`followed`] | one Secret, followed |
 
+mod followed;
+pub mod keeper;
 pub mod key;
 pub mod ledger;
 pub mod window;
 
 use std::sync::Arc;
 
-use kube::Client;
-
+use crate::calls::Calls;
 use crate::error::{Category, of_kube, sentence};
 use crate::leader::Leading;
 use crate::release::Signer;
 use crate::release::proof::KeyError;
 
+pub use keeper::Keeper;
 pub use ledger::{Entry, Ledger};
 pub use window::Window;
 
@@ -31,7 +35,7 @@ const MANAGER: &str = "chartwright";
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     #[error(
-        "cannot {verb} the Secret {secret}: {}; the operator needs the verbs get, list, watch, create and patch on secrets in its own namespace",
+        "cannot {verb} the Secret {secret}: {}; the operator needs the verbs get, list, watch, create, patch and delete on secrets in its own namespace",
         sentence(.error)
     )]
     Api { verb: &'static str, secret: String, error: Box<kube::Error> },
@@ -41,6 +45,16 @@ pub enum TrustError {
     Key { secret: String, error: KeyError },
     #[error("revision {noted} is noted in the ledger, so revision {revision} is not made; this is tried again")]
     Older { noted: u32, revision: u32 },
+    #[error(
+        "the release has {objects} objects outside of its namespace, and their names take {size} bytes; the ledger notes at most {limit} bytes of them for a release; split the release, or have it make fewer"
+    )]
+    TooMuchOutside { objects: usize, size: usize, limit: usize },
+    #[error("the Secret {secret} changes while it is written; this is tried again")]
+    Contended { secret: String },
+    #[error(
+        "the Secret {secret} holds another key than the one that this operator signs with, so it ends; the next start uses the key of the Secret"
+    )]
+    OtherKey { secret: String },
     #[error("cannot make a signing key: the system has no source of random numbers")]
     NoRandomNumbers,
     #[error(
@@ -53,7 +67,8 @@ impl TrustError {
     pub fn category(&self) -> Category {
         match self {
             TrustError::Api { error, .. } => of_kube(error),
-            TrustError::Older { .. } => Category::Waiting,
+            TrustError::Older { .. } | TrustError::Contended { .. } | TrustError::OtherKey { .. } => Category::Waiting,
+            TrustError::TooMuchOutside { .. } => Category::InvalidManifest,
             TrustError::Key { .. } | TrustError::NoRandomNumbers | TrustError::Ledger { .. } => {
                 Category::RecordUnusable
             }
@@ -65,18 +80,21 @@ impl TrustError {
 #[derive(Clone)]
 pub struct Trust {
     pub signer: Signer,
+    pub keeper: Keeper,
     pub ledger: Ledger,
     pub window: Window,
 }
 
 impl Trust {
     /// Reads the key, or makes one where there is none. Of several operators, the one that works makes it.
-    pub async fn load(client: Client, namespace: &str, leading: Leading) -> Result<Self, TrustError> {
-        let key = key::load(client.clone(), namespace, leading).await?;
+    pub async fn load(calls: &Calls, namespace: &str, leading: Leading) -> Result<Self, TrustError> {
+        let loaded = key::load(calls, namespace, leading.clone()).await?;
+        let public = loaded.key.public();
         Ok(Trust {
-            signer: Signer::Sign(Arc::new(key)),
-            ledger: Ledger::new(client.clone(), namespace),
-            window: Window::new(client, namespace),
+            signer: Signer::Sign(Arc::new(loaded.key)),
+            keeper: Keeper::new(calls.clone(), namespace, leading.clone(), loaded.pkcs8, public),
+            ledger: Ledger::new(calls.clone(), namespace),
+            window: Window::new(calls.clone(), namespace, leading),
         })
     }
 }

@@ -20,8 +20,8 @@ const OBJECTS: f64 = 2.0;
 /// What one undisturbed install asks for, by its design: a dry run and an apply of each object; the marks on the custom resource, before
 /// and after; the record pending and deployed; the event; the status. It may be told once more while objects are on their way.
 const INSTALL: f64 = 2.0 * OBJECTS + 2.0 + 2.0 + 1.0 + 1.0 + 1.0 + LEDGER;
-/// The revision is noted. Releases that are installed together share the call, and the first one of a Secret creates it.
-const LEDGER: f64 = 2.0;
+/// The revision is noted.
+const LEDGER: f64 = 1.0;
 /// What all share: discovery, and lists that a watch begins with where it cannot be streamed.
 const SHARED: f64 = 40.0;
 

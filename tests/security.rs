@@ -8,3 +8,4 @@ mod forgeries;
 mod objects;
 mod operators_own;
 mod records;
+mod trust;

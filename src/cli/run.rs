@@ -87,6 +87,7 @@ async fn work(args: Args) -> anyhow::Result<()> {
     let Some(prepared) = stop.run_until_cancelled(prepare(args, &stop)).await else { return Ok(()) };
     let Prepared { watches, operator, mut election } = prepared?;
     endpoints.show(&operator);
+    let keeper = operator.trust.keeper.clone();
     let guard = election.as_ref().map(|election| election.guard.clone());
     let last_moment = async {
         stop.cancelled().await;
@@ -104,6 +105,7 @@ async fn work(args: Args) -> anyhow::Result<()> {
     };
     let running = controller::run(watches, operator, stop.clone());
     pin_mut!(running);
+    let mut ended = Ok(());
     let has_ended = tokio::select! {
         biased;
         lost = lost => {
@@ -111,6 +113,11 @@ async fn work(args: Args) -> anyhow::Result<()> {
             // Nothing is written any more. Renders are ended, and nobody is surprised by the end.
             let _ = tokio::time::timeout(AT_ONCE, running).await;
             return Err(lost.into());
+        }
+        error = keeper.replaced() => {
+            stop.cancel();
+            ended = Err(error.into());
+            tokio::time::timeout(LAST_WRITES, &mut running).await.is_ok()
         }
         () = &mut running => true,
         () = last_moment => false,
@@ -125,7 +132,7 @@ async fn work(args: Args) -> anyhow::Result<()> {
         true => tracing::info!("stopped"),
         false => tracing::warn!("stopped, although not everything had ended"),
     }
-    Ok(())
+    ended
 }
 
 /// Where releases of cluster-scoped resources live. A variable that is empty says nothing.
@@ -187,7 +194,7 @@ async fn prepare(args: Args, stop: &CancellationToken) -> anyhow::Result<Prepare
     let election = candidacy.map(|candidacy| Election::start(candidacy, cluster.client.clone(), stop.clone()));
     let (client, names) = (&cluster.client, &settings.namespaces);
     let leading = election.as_ref().map_or_else(Leading::always, |election| election.leading.clone());
-    let trust = Trust::load(client.clone(), &default_namespace, leading.clone()).await?;
+    let trust = Trust::load(&calls, &default_namespace, leading.clone()).await?;
     let operator = Operator {
         children: Arc::new(Children::new(client.clone(), listeners.clone(), names.clone(), stop.clone())),
         sources: Arc::new(Sources::new(client.clone(), listeners.clone(), names.clone(), stop.clone())),

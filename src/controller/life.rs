@@ -1,5 +1,7 @@
 //! The life of one kind: a watch, a queue and the runs.
 
+mod collection;
+
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -176,6 +178,7 @@ impl Life {
     async fn next_turn(&self) -> Turn {
         self.leading.clone().begins().await;
         self.takeover.answered().await;
+        self.context.trust.keeper.confirmed().await;
         self.queue.next().await
     }
 
@@ -246,6 +249,7 @@ impl Life {
                     self.resources.note(scope, event).into_iter().for_each(|news| self.hear(news));
                     if is_list && works {
                         self.takeover.listed(scope);
+                        self.aside(self.clone().collect_missing(scope.clone()));
                     }
                 }
                 Err(error) => {
@@ -283,13 +287,20 @@ impl Life {
                 self.context.children.forget(&self.context.primary, &place);
                 self.context.sources.forget(&self.context.primary, &place);
                 self.forget(&uid);
+                if self.leading.now() {
+                    self.aside(self.clone().collect_gone(place.clone(), uid.clone()));
+                }
                 if self.context.watch.selector.is_some() {
-                    let tell = self.clone().tell_if_let_go(place, uid);
-                    let end = self.end.clone();
-                    tokio::spawn(async move { end.run_until_cancelled(tell).await });
+                    self.aside(self.clone().tell_if_let_go(place, uid));
                 }
             }
         }
+    }
+
+    /// Does something that nobody waits for, until the end.
+    fn aside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let end = self.end.clone();
+        tokio::spawn(async move { end.run_until_cancelled(work).await });
     }
 
     /// What left the watch may still be there: its labels do not match any more. Nobody would know why nothing happens to it.

@@ -131,6 +131,7 @@ impl Subject<'_> {
         let target = Target { made: self.proven(history).await?, ..self.target(draft.chart_name(), &draft.hooks) };
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
         self.check_reach(&plan, &draft.hooks, &kinds).await?;
+        self.check_noted(plan.ids().chain(before.iter().map(|applied| applied.id.clone())))?;
         // A record has no crds/, but knows what was in it.
         plan.shipped.extend(draft.own.iter().flat_map(|own| own.shipped.clone()));
         plan.changing = self.changing_kinds(draft.digest());

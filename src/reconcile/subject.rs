@@ -163,15 +163,24 @@ impl<'a> Subject<'a> {
     /// What decides the course of the release, beside its records.
     pub async fn situation<'b>(&self, wish: &'b Wish, owner: &'b OwnerMark) -> Result<Situation<'b>, ReconcileError> {
         let noted = self.noted().await?.map_or(Noted::Nothing, |entry| Noted::Entry(Box::new(entry)));
-        let trust = (noted, self.context.trust.window.is_open());
+        let trust = (noted, self.context.trust.window.is_open_for(&self.namespace, &self.release));
         Ok(self.identity.situation(self.cr, owner, &wish.digest, &wish.chart.name, trust))
     }
 
     /// What the ledger says of this release.
     pub async fn noted(&self) -> Result<Option<Entry>, ReconcileError> {
-        let entry = self.context.trust.ledger.get(&self.owner_mark()).await?;
+        let (ledger, owner) = (&self.context.trust.ledger, self.owner_mark());
+        let entry = match self.may_be_noted() {
+            true => ledger.look(&owner).await?,
+            false => ledger.get(&owner).await?,
+        };
         self.newest.store(entry.as_ref().map_or(0, |entry| entry.revision), Ordering::Relaxed);
         Ok(entry)
+    }
+
+    /// Whether another operator may have noted the release. A first install need not ask for that.
+    fn may_be_noted(&self) -> bool {
+        !self.is_new() || self.revisions().ok().flatten().is_none_or(|known| !known.is_empty())
     }
 
     /// The number of a revision that is made now. Numbers go on where records were deleted, so that no deleted record fits a new revision.

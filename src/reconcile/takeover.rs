@@ -122,6 +122,7 @@ impl Subject<'_> {
         journal::note_revision(latest.revision);
         let members = members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         // Before anything is touched: what cannot be recorded is not taken.
+        self.check_noted(members.iter().map(|applied| applied.id.clone()))?;
         let draft = Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() };
         self.store.check_size(&draft)?;
         // First, as with every revision: a crash leaves a record whose content the ledger confirms.

@@ -1,6 +1,7 @@
 //! Releases whose records nothing vouches for, and what the ledger notes of those that the operator made itself.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::holds::held_sentence;
 use super::journal;
@@ -11,7 +12,7 @@ use crate::plan::{self, Made, members};
 use crate::release::proof::content_hash;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release};
 use crate::trust::Entry;
-use crate::trust::ledger::Observed;
+use crate::trust::ledger::{Observed, check_outside};
 
 impl Subject<'_> {
     /// Notes a revision in the ledger, before anything of it is applied. `objects` are all that it or one before may have created.
@@ -66,6 +67,12 @@ impl Subject<'_> {
         }
     }
 
+    /// Refuses a revision with more objects outside of the namespace than can be noted, before anything is written.
+    pub(super) fn check_noted(&self, objects: impl Iterator<Item = ObjectId>) -> Result<(), ReconcileError> {
+        let outside: Vec<ObjectId> = objects.filter(|id| !self.is_inside(id)).collect();
+        Ok(check_outside(&outside).map_err(Arc::new)?)
+    }
+
     /// The objects that this operator knows it created for the release, by signed records and by the ledger.
     pub(super) async fn proven(&self, history: &History) -> Result<Made, ReconcileError> {
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
@@ -113,7 +120,10 @@ impl Subject<'_> {
         let hold = Hold { to: None, digest: overrides.clone(), by: HeldBy::Helm, failed: None };
         let observed = Some(Observed { revision: latest.revision, digest: overrides });
         if let Some(entry) = self.noted().await?.filter(|entry| entry.observed != observed) {
+            // Whoever writes records in a loop does not have the ledger written as fast.
+            self.check_pace()?;
             self.context.trust.ledger.put(&self.owner_mark(), Entry { observed, ..entry }).await?;
+            self.note_revision_made();
             let message = format!(
                 "Somebody else made revision {} of the release {} ({}). This operator does not vouch for it: it takes nothing from its record and does not repair its objects; {}",
                 latest.revision,

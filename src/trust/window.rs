@@ -1,183 +1,217 @@
 //! The time during which unsigned records are signed as they are.
 //!
 //! Releases of a version that did not sign, and all releases after the key or the ledger was lost, have records that nothing vouches for. Whoever
-//! administers the operator's namespace can have them signed: `chartwright trust open` writes until when into a Secret there. When that time is
-//! over, the operator writes down that it is, and refuses such records from then on.
+//! administers the operator's namespace can have them signed: `chartwright trust open` writes until when, and for which releases, into a Secret
+//! there. When that time is over, the operator writes down that it is, and refuses such records from then on.
+
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::{StreamExt, TryStreamExt, pin_mut};
+use futures::{StreamExt, pin_mut};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::core::ObjectMeta;
-use kube::runtime::watcher::Event;
-use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::{MANAGER, TrustError, code, failed};
+use super::{MANAGER, TrustError, code, failed, followed};
+use crate::calls::Calls;
+use crate::cluster::clock;
+use crate::leader::Leading;
 use crate::sensitive::TRUST as SECRET;
-use crate::watching;
+pub use state::{LONGEST, Limits, State};
+use state::{Turn, next};
 
 pub const TYPE: &str = "chartwright.dev/trust";
 const KEY: &str = "window";
-/// Longer than any migration takes, and short enough that nobody forgets it open.
-pub const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// What the Secret says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct State {
-    pub opened_at: Timestamp,
-    pub until: Timestamp,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub closed_at: Option<Timestamp>,
-    /// How many releases were signed.
-    #[serde(default)]
-    pub signed: u32,
-}
-
-impl State {
-    pub fn new(now: Timestamp, length: Duration) -> Self {
-        State { opened_at: now, until: now + length.min(LONGEST), closed_at: None, signed: 0 }
-    }
-
-    pub fn is_open(&self, now: Timestamp) -> bool {
-        self.closed_at.is_none() && self.opened_at <= now && now < self.until && self.until <= self.opened_at + LONGEST
-    }
-}
+/// After a count changed, others that change soon are written with it.
+const GATHER: Duration = Duration::from_secs(1);
+/// After a write that failed.
+const PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Clone)]
 pub struct Window {
-    client: Client,
+    calls: Calls,
     namespace: String,
-    state: Arc<Mutex<Option<State>>>,
+    leading: Leading,
+    state: Arc<Mutex<Option<Seen>>>,
+    counted: Arc<Notify>,
+}
+
+/// The state as it is here, and the version of the Secret that it is based on.
+#[derive(Clone)]
+struct Seen {
+    state: State,
+    version: Option<String>,
+    /// Its opening was told.
+    is_told: bool,
+    /// What is counted here is in the Secret.
+    is_written: bool,
 }
 
 impl Window {
-    pub fn new(client: Client, namespace: &str) -> Self {
-        Window { client, namespace: namespace.to_owned(), state: Arc::default() }
+    pub fn new(calls: Calls, namespace: &str, leading: Leading) -> Self {
+        let (state, counted) = Default::default();
+        Window { calls, namespace: namespace.to_owned(), leading, state, counted }
     }
 
+    /// Whether the records of every release are signed right now.
     pub fn is_open(&self) -> bool {
-        self.with(|state| state.as_ref().is_some_and(|state| state.is_open(Timestamp::now())))
+        self.is(|state| state.is_open(clock::now()) && state.limits.is_none())
     }
 
-    /// Whether the window is open for this very release, so that its records are signed as they are.
-    pub fn names(&self, _namespace: &str, _release: &str) -> bool {
-        false
+    /// Whether the records of a release are signed right now.
+    pub fn is_open_for(&self, namespace: &str, release: &str) -> bool {
+        self.is(|state| state.is_open(clock::now()) && state.limits.include(namespace, release))
+    }
+
+    /// Whether the window is open for a release that the administrator limited it to, so that its records are signed as they are.
+    pub fn names(&self, namespace: &str, release: &str) -> bool {
+        self.is_open_for(namespace, release) && !self.is_open()
     }
 
     /// Counts a release that was signed.
     pub fn count(&self) {
-        self.with(|state| {
-            if let Some(state) = state {
-                state.signed = state.signed.saturating_add(1);
+        self.with(|seen| {
+            if let Some(seen) = seen {
+                seen.state.signed = seen.state.signed.saturating_add(1);
+                seen.is_written = false;
             }
         });
+        self.counted.notify_one();
     }
 
     /// Follows the Secret until `stop`. `opened` is called whenever it is opened.
     pub async fn follow(self, opened: impl Fn(), stop: CancellationToken) {
-        let fields = format!("metadata.name={SECRET}");
-        let events = watching::events_with(self.api(), None, Some(&fields)).take_until(stop.cancelled());
-        pin_mut!(events);
+        let secrets = followed::secret(self.calls.client(), &self.namespace, SECRET).take_until(stop.cancelled());
+        pin_mut!(secrets);
         loop {
-            let left =
-                self.with(|state| state.as_ref().filter(|state| state.closed_at.is_none()).map(|state| state.until));
-            let left = left.map(|until| Timestamp::now().duration_until(until).try_into().unwrap_or(Duration::ZERO));
-            let over = async {
-                match left {
-                    Some(left) => tokio::time::sleep(left).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let event = tokio::select! {
-                event = events.try_next() => event,
-                () = over => {
-                    self.close().await;
-                    continue;
-                }
-            };
-            match event {
-                Ok(Some(Event::Apply(secret) | Event::InitApply(secret))) => {
-                    if self.note(read(&secret)) {
-                        tracing::warn!(
-                            reason = "TrustWindowOpened",
-                            "unsigned release records are signed until the window closes"
-                        );
-                        opened();
+            let (wait, turn) = self.next_turn();
+            let turn = tokio::select! {
+                secret = secrets.next() => match secret {
+                    Some(secret) => {
+                        self.note(secret.as_ref());
+                        continue;
                     }
+                    None => return,
+                },
+                () = self.counted.notified() => continue,
+                () = self.wait_for(turn, wait) => turn,
+            };
+            match turn {
+                Turn::Open => {
+                    self.with(|seen| seen.iter_mut().for_each(|seen| seen.is_told = true));
+                    tracing::warn!(
+                        reason = "TrustWindowOpened",
+                        "unsigned release records are signed until the window closes"
+                    );
+                    opened();
                 }
-                Ok(Some(Event::Delete(_))) => drop(self.note(None)),
-                Ok(Some(Event::Init | Event::InitDone)) => {}
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::warn!("the watch of the Secret {SECRET} broke; trying again: {}", watching::words(&error))
-                }
+                Turn::Close => self.close().await,
+                Turn::Write => self.write().await,
+                Turn::Rest => {}
             }
         }
     }
 
-    /// Takes over what the Secret says. Returns whether the window was opened by it.
-    fn note(&self, seen: Option<State>) -> bool {
-        let now = Timestamp::now();
-        self.with(|state| {
-            let before = state.as_ref().map(|state| state.opened_at);
-            let is_new = seen.as_ref().is_some_and(|seen| seen.is_open(now) && Some(seen.opened_at) != before);
-            let signed = state.as_ref().filter(|_| !is_new).map_or(0, |state| state.signed);
-            *state = seen.map(|seen| State { signed: seen.signed.max(signed), ..seen });
-            is_new
+    fn next_turn(&self) -> (Duration, Turn) {
+        self.with(|seen| match seen {
+            Some(seen) => next(&seen.state, seen.is_told, seen.is_written, clock::now()),
+            None => (Duration::ZERO, Turn::Rest),
         })
+    }
+
+    /// One that stands by writes nothing.
+    async fn wait_for(&self, turn: Turn, wait: Duration) {
+        match turn {
+            Turn::Rest => std::future::pending().await,
+            Turn::Open => tokio::time::sleep(wait).await,
+            Turn::Close | Turn::Write => {
+                tokio::time::sleep(wait).await;
+                self.leading.clone().begins().await;
+            }
+        }
+    }
+
+    /// Takes over what the Secret says.
+    fn note(&self, secret: Option<&Secret>) {
+        let version = secret.and_then(|secret| secret.metadata.resource_version.clone());
+        let said = secret.and_then(read);
+        self.with(|seen| {
+            *seen = said.map(|said| {
+                let before = seen.as_ref().filter(|seen| seen.state.opened_at == said.opened_at);
+                let signed = before.map_or(0, |before| before.state.signed);
+                Seen {
+                    is_told: before.is_some_and(|before| before.is_told),
+                    is_written: signed <= said.signed,
+                    state: State { signed: said.signed.max(signed), ..said },
+                    version,
+                }
+            });
+        });
     }
 
     /// Writes down that the window is closed.
     async fn close(&self) {
-        let closed = self.with(|state| {
-            let state = state.as_mut()?;
-            state.closed_at = Some(Timestamp::now());
-            Some(state.clone())
+        let signed = self.with(|seen| {
+            let seen = seen.as_mut()?;
+            seen.state.closed_at = Some(clock::now());
+            Some(seen.state.signed)
         });
-        let Some(closed) = closed else { return };
-        tracing::warn!(
-            reason = "TrustWindowClosed",
-            signed = closed.signed,
-            "unsigned release records are refused from now on"
-        );
+        tracing::warn!(reason = "TrustWindowClosed", signed, "unsigned release records are refused from now on");
+        self.write().await;
+    }
+
+    /// Writes the state, if nobody changed the Secret since. Otherwise the watch brings what it says now.
+    async fn write(&self) {
+        let Some(Seen { state, version, .. }) = self.with(|seen| {
+            seen.iter_mut().for_each(|seen| seen.is_written = true);
+            seen.clone()
+        }) else {
+            return;
+        };
+        let api: Api<Secret> = Api::namespaced(self.calls.client(), &self.namespace);
         let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
-        let patch = Patch::Merge(json!({"data": {KEY: encoded(&closed)}}));
-        if let Err(error) = self.api().patch(SECRET, &params, &patch).await {
-            // It is over by the clock, whatever the Secret says.
-            tracing::warn!("cannot write down that the window is closed: {}", crate::error::sentence(&error));
+        let patch = Patch::Merge(json!({"metadata": {"resourceVersion": version}, "data": {KEY: encoded(&state)}}));
+        match self.calls.within(api.patch(SECRET, &params, &patch)).await {
+            Ok(secret) => self.note(Some(&secret)),
+            Err(error) if matches!(code(&error), Some(404 | 409)) => {}
+            // The window is over by the clock, whatever the Secret says.
+            Err(error) => {
+                tracing::warn!("cannot write how the window is; trying again: {}", crate::error::sentence(&error));
+                tokio::time::sleep(PAUSE).await;
+                self.with(|seen| seen.iter_mut().for_each(|seen| seen.is_written = false));
+            }
         }
     }
 
-    fn api(&self) -> Api<Secret> {
-        Api::namespaced(self.client.clone(), &self.namespace)
+    fn is(&self, holds: impl FnOnce(&State) -> bool) -> bool {
+        self.with(|seen| seen.as_ref().is_some_and(|seen| holds(&seen.state)))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Option<State>) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut Option<Seen>) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
 
 /// What the Secret in an operator's namespace says. For the command line.
-pub async fn state(client: Client, namespace: &str) -> Result<Option<State>, TrustError> {
-    let api: Api<Secret> = Api::namespaced(client, namespace);
-    Ok(api.get_opt(SECRET).await.map_err(failed("get", namespace, SECRET))?.as_ref().and_then(read))
+pub async fn state(calls: &Calls, namespace: &str) -> Result<Option<State>, TrustError> {
+    let api: Api<Secret> = Api::namespaced(calls.client(), namespace);
+    let secret = calls.within(api.get_opt(SECRET)).await.map_err(failed("get", namespace, SECRET))?;
+    Ok(secret.as_ref().and_then(read))
 }
 
 /// Writes what the Secret is to say. For the command line.
-pub async fn write(client: Client, namespace: &str, state: &State) -> Result<(), TrustError> {
-    let api: Api<Secret> = Api::namespaced(client, namespace);
+pub async fn write(calls: &Calls, namespace: &str, state: &State) -> Result<(), TrustError> {
+    let api: Api<Secret> = Api::namespaced(calls.client(), namespace);
     let params = PatchParams { field_manager: Some(MANAGER.into()), ..Default::default() };
     let patch = Patch::Merge(json!({"data": {KEY: encoded(state)}}));
-    match api.patch(SECRET, &params, &patch).await {
+    match calls.within(api.patch(SECRET, &params, &patch)).await {
         Err(error) if code(&error) == Some(404) => {}
         result => return result.map(|_| ()).map_err(failed("patch", namespace, SECRET)),
     }
@@ -187,7 +221,8 @@ pub async fn write(client: Client, namespace: &str, state: &State) -> Result<(),
         data: Some(BTreeMap::from([(KEY.to_owned(), encoded(state))])),
         ..Default::default()
     };
-    api.create(&PostParams::default(), &secret).await.map(|_| ()).map_err(failed("create", namespace, SECRET))
+    let created = calls.within(api.create(&PostParams::default(), &secret)).await;
+    created.map(|_| ()).map_err(failed("create", namespace, SECRET))
 }
 
 fn read(secret: &Secret) -> Option<State> {

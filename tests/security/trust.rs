@@ -1,0 +1,161 @@
+//! What the operator keeps in its own namespace to know which records to believe.
+
+use std::time::Duration;
+
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::harness::{Operator, Project, config, stays, until};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+const KEY: &str = "chartwright-signing-key";
+/// Longer than an operator takes to end by itself.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An operator with a namespace of its own.
+struct Installed {
+    project: Project,
+    system: String,
+}
+
+impl Installed {
+    async fn new() -> Self {
+        let project = Project::of_objects().await;
+        project.watch_with("allow: [cluster]");
+        let system = project.another_namespace("system").await;
+        Installed { project, system }
+    }
+
+    fn run(&self) -> Operator {
+        self.project.launch().env("POD_NAMESPACE", &self.system).start()
+    }
+
+    fn secrets(&self) -> Api<DynamicObject> {
+        self.project.objects("v1", "Secret", Some(&self.system))
+    }
+
+    async fn deploy(&self, name: &str, objects: &[Value]) {
+        let objects: Vec<Value> = [config(name, "blue")].iter().chain(objects).cloned().collect();
+        self.project.apply(name, json!({"objects": objects})).await;
+        self.project.condition(name, "Ready", "True").await;
+    }
+
+    async fn entries(&self) -> usize {
+        self.secrets().list(&ListParams::default().labels("chartwright.dev/ledger")).await.unwrap().items.len()
+    }
+
+    /// Deletes a custom resource whose author removes the finalizer first, while no operator runs.
+    async fn delete_without_finalizer(&self, name: &str) {
+        let none = json!({"metadata": {"finalizers": null}});
+        self.project.crs().patch(name, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+        self.project.delete(name).await;
+        self.project.gone(name).await;
+    }
+
+    async fn key(&self) -> Option<Value> {
+        self.secrets().get_opt(KEY).await.unwrap().map(|secret| secret.data["data"].clone())
+    }
+
+    /// Makes a release's record one of an earlier version.
+    async fn unsign(&self, release: &str) {
+        let none = json!({
+            "metadata": {"labels": {"chartwright.dev/signature-1": null, "chartwright.dev/signature-2": null}},
+            "data": {"chartwright.sig": null},
+        });
+        let records = self.project.objects("v1", "Secret", Some(&self.project.namespace));
+        let record = format!("sh.helm.release.v1.{release}.v1");
+        records.patch(&record, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_custom_resource_deleted_without_its_finalizer_leaves_no_entry() {
+    let installed = Installed::new().await;
+    let role = format!("{}-left", installed.project.namespace);
+    let outside = json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": role}, "rules": []});
+    let operator = installed.run();
+    installed.deploy("stays", &[]).await;
+    installed.deploy("inside", &[]).await;
+    installed.deploy("outside", &[outside]).await;
+    assert_eq!(installed.entries().await, 3);
+    drop(operator);
+    installed.delete_without_finalizer("inside").await;
+    installed.delete_without_finalizer("outside").await;
+    let operator = installed.run();
+    until("the entry is removed of which nothing is left", async || (installed.entries().await == 2).then_some(()))
+        .await;
+    until("the other is reported", async || operator.log().contains("ObjectsLeft").then_some(())).await;
+    assert!(operator.log().contains(&role), "{}", operator.log());
+    assert_eq!(installed.entries().await, 2, "nothing else tells whose the object is");
+    drop(operator);
+    installed.project.objects(RBAC, "ClusterRole", None).delete(&role, &DeleteParams::default()).await.unwrap();
+    let _operator = installed.run();
+    until("the entry is removed", async || (installed.entries().await == 1).then_some(())).await;
+    installed.project.condition("stays", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn the_signing_key_is_written_again_when_its_secret_is_deleted() {
+    let installed = Installed::new().await;
+    let operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let key = installed.key().await;
+    installed.secrets().delete(KEY, &DeleteParams::default()).await.unwrap();
+    until("the Secret is there again", async || installed.key().await).await;
+    assert_eq!(installed.key().await, key);
+    until("it is reported", async || operator.log().contains("SigningKeyRestored").then_some(())).await;
+    let emptied = json!({"data": null});
+    installed.secrets().patch(KEY, &PatchParams::default(), &Patch::Merge(emptied)).await.unwrap();
+    until("the key is there again", async || (installed.key().await == key).then_some(())).await;
+}
+
+#[tokio::test]
+async fn an_operator_ends_when_its_signing_key_is_replaced() {
+    let installed = Installed::new().await;
+    let mut operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let other = chartwright::release::proof::SigningKey::generate().unwrap();
+    let other = json!({"data": {"ed25519.pkcs8": k8s_openapi::ByteString(other)}});
+    installed.secrets().patch(KEY, &PatchParams::default(), &Patch::Merge(&other)).await.unwrap();
+    assert_eq!(operator.exit_code(PATIENCE).await, Some(1));
+    assert!(operator.log().contains("holds another key"), "{}", operator.log());
+    assert_eq!(installed.key().await.as_ref(), Some(&other["data"]), "the Secret decides");
+    let _operator = installed.run();
+    installed.project.condition("web", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn the_window_can_be_opened_for_one_release() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let operator = installed.run();
+    installed.deploy("web", &[]).await;
+    installed.deploy("shop", &[]).await;
+    drop(operator);
+    for release in ["web", "shop"] {
+        installed.unsign(release).await;
+    }
+    installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    let _operator = installed.run();
+    for name in ["web", "shop"] {
+        project.not_ready(name, "RecordUnproven").await;
+    }
+    let system = ["--operator-namespace", &installed.system];
+    // The project's namespace is among the arguments of each command.
+    let said = project.cli(&[&["trust", "open", "--release", "web", "--yes"], &system[..]].concat()).good();
+    assert!(said.contains("/web") && !said.contains("/shop"), "only what it would sign is listed: {said}");
+    project.condition("web", "Ready", "True").await;
+    let signed = until("the count is written while the window is open", async || {
+        let state = project.cli(&[&["trust", "status", "-o", "json"], &system[..]].concat()).json();
+        (state["window"]["signed"] == 1).then_some(state)
+    })
+    .await;
+    assert_eq!((&signed["open"], &signed["waiting"][0]["name"]), (&json!(true), &json!("shop")), "{signed}");
+    stays(Duration::from_secs(2), "the other release waits", async || {
+        project.not_ready("shop", "RecordUnproven").await["reason"].clone()
+    })
+    .await;
+    let record = project.objects("v1", "Secret", Some(&project.namespace)).get("sh.helm.release.v1.shop.v1").await;
+    assert!(!record.unwrap().labels().contains_key("chartwright.dev/signature-1"));
+}
