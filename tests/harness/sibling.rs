@@ -21,7 +21,9 @@ impl Project {
             namespace,
         };
         super::copy_dir(&self.dir().join("charts"), &project.dir().join("charts"));
-        project.watch_with(&format!("selector:\n  matchLabels: {{{SERVED_IN}: {}}}", project.namespace));
+        let watches = std::fs::read_to_string(self.dir().join("watches.yaml")).expect("a file");
+        let adopt = watches.lines().find(|line| line.trim().starts_with("adopt:")).unwrap_or_default().trim();
+        project.watch_with(&format!("selector:\n  matchLabels: {{{SERVED_IN}: {}}}\n{adopt}", project.namespace));
         project
     }
 
