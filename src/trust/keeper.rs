@@ -168,9 +168,70 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use futures::FutureExt;
+    use http::{Method, Request, Response};
     use k8s_openapi::ByteString;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
 
     use super::*;
+
+    /// The keeper of an operator that begins to work, with a key of its own, in a namespace whose Secret of the key is this one.
+    async fn took_over(held: Option<Vec<u8>>) -> (Keeper, Vec<u8>, Arc<Mutex<Option<Value>>>) {
+        let ours = SigningKey::generate().unwrap();
+        let stored =
+            held.map(|held| json!({"metadata": {"name": SECRET}, "data": {"ed25519.pkcs8": ByteString(held)}}));
+        let stored = Arc::new(Mutex::new(stored));
+        let secrets = stored.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let secrets = secrets.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect_bytes().await.unwrap();
+                let is_key = parts.uri.path().ends_with(SECRET);
+                let mut stored = secrets.lock().unwrap();
+                if let Ok(body) = serde_json::from_slice::<Value>(&body)
+                    && parts.method == Method::POST
+                    && body["metadata"]["name"] == SECRET
+                {
+                    *stored = Some(body);
+                }
+                let missing =
+                    json!({"kind": "Status", "status": "Failure", "code": 404, "reason": "NotFound", "message": ""});
+                let (code, answer) = match (parts.method.as_str(), &*stored) {
+                    ("GET", None) => (404, missing),
+                    ("GET", Some(_)) if !is_key => (404, missing),
+                    (_, stored) => (200, stored.clone().unwrap_or_default()),
+                };
+                let answer = Body::from(answer.to_string().into_bytes());
+                Ok::<_, std::io::Error>(Response::builder().status(code).body(answer).unwrap())
+            }
+        });
+        let calls = Calls::new(Client::new(service, "ops"));
+        let public = SigningKey::from_pkcs8(&ours).unwrap().public();
+        let keeper = Keeper::new(calls, "ops", Leading::always(), ours.clone(), public);
+        keeper.take_over().await;
+        (keeper, ours, stored)
+    }
+
+    #[tokio::test]
+    async fn an_operator_that_begins_to_work_signs_with_no_other_key_than_that_of_the_secret() {
+        let (keeper, ..) = took_over(Some(SigningKey::generate().unwrap())).await;
+        assert!(keeper.confirmed().now_or_never().is_none(), "it gets no turn");
+        let ended = keeper.replaced().now_or_never().unwrap().to_string();
+        assert!(ended.contains("ops/chartwright-signing-key holds another key"), "{ended}");
+    }
+
+    #[tokio::test]
+    async fn an_operator_that_begins_to_work_writes_a_key_again_that_went() {
+        let (keeper, ours, stored) = took_over(None).await;
+        keeper.confirmed().await;
+        assert_eq!(stored.lock().unwrap().as_ref().unwrap()["data"]["ed25519.pkcs8"], json!(ByteString(ours)));
+        assert!(keeper.replaced().now_or_never().is_none());
+    }
 
     #[test]
     fn only_a_secret_without_a_key_is_written_again() {

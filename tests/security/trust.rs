@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chartwright::calls::Calls;
+use chartwright::release::{Release, Store};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -158,4 +160,37 @@ async fn the_window_can_be_opened_for_one_release() {
     .await;
     let record = project.objects("v1", "Secret", Some(&project.namespace)).get("sh.helm.release.v1.shop.v1").await;
     assert!(!record.unwrap().labels().contains_key("chartwright.dev/signature-1"));
+}
+
+#[tokio::test]
+async fn forged_revisions_have_the_ledger_written_at_a_limited_pace() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let _operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    for revision in 2..30 {
+        let forged = Release {
+            revision,
+            stored: Default::default(),
+            own: None,
+            config: json!({"n": revision}).into(),
+            ..source.clone()
+        };
+        store.create(&forged).await.unwrap();
+        let is_limited = until("it is looked at", async || {
+            let ready = project.status("web").await["conditions"].clone();
+            if ready.as_array()?.iter().any(|condition| condition["reason"] == "TooManyRevisions") {
+                return Some(true);
+            }
+            let told = project.events("web", "RecordUnproven").await;
+            told.iter().any(|(_, note)| note.contains(&format!("revision {revision} "))).then_some(false)
+        })
+        .await;
+        if is_limited {
+            return assert!(revision > 5, "a person's upgrades are not slowed down");
+        }
+    }
+    panic!("each of them had the ledger written");
 }

@@ -212,3 +212,15 @@ async fn too_many_objects_outside_are_refused_and_never_forgotten() {
     assert!(error.to_string().contains("10000 objects outside"), "{error}");
     assert!(check_outside(&outside(10_000)).is_err());
 }
+
+#[tokio::test]
+async fn each_call_takes_a_slot_and_has_the_time_limit_of_all_calls() {
+    let service =
+        tower::service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, std::io::Error>>());
+    let calls = Calls::new(Client::new(service, "ops"));
+    let (ledger, web) = (Ledger::new(calls.clone(), "ops"), owner("web"));
+    let noted = ledger.get(&web);
+    futures::pin_mut!(noted);
+    assert!(futures::poll!(noted).is_pending());
+    assert_eq!(calls.load().iter().map(|(_, (taken, _))| taken).sum::<usize>(), 1);
+}
