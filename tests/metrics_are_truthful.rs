@@ -15,7 +15,11 @@ use crate::harness::prometheus::{self, Scrape};
 use crate::harness::{Project, annotated, config, until};
 
 /// Exported only where the operator is asked to serve by TLS with somebody's certificate.
-const NOT_ALWAYS: [&str; 2] = ["certwatcher_read_certificate_total", "certwatcher_read_certificate_errors_total"];
+const NOT_ALWAYS: [&str; 3] = [
+    "certwatcher_read_certificate_total",
+    "certwatcher_read_certificate_errors_total",
+    "chartwright_unreadable_objects_total",
+];
 
 /// Labels that Prometheus adds.
 const OF_PROMETHEUS: [&str; 3] = ["job", "instance", "le"];

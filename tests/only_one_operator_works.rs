@@ -195,6 +195,9 @@ async fn an_operator_that_cannot_renew_its_lease_ends() {
 async fn without_rights_on_leases_it_says_which_and_waits_for_them() {
     let project = Project::of_objects().await;
     let start = |name| Replica::of(&project, name, project.launch().args(QUICK).replica(name).limited());
+    for replica in ["first", "second"] {
+        project.bind_secrets(&project.replica_user(replica)).await;
+    }
     let began = Timestamp::now();
     let mut first = start("first");
     until("it says what is missing", async || first.operator.log().contains("bind a Role").then_some(())).await;

@@ -170,7 +170,7 @@ impl Subject<'_> {
         self.mark_parent(&wider).await?;
         let pending = self.record_pending(draft, &plan, history).await?;
         let ids: Vec<ObjectId> = plan.ids().chain(before.iter().map(|applied| applied.id.clone())).collect();
-        self.note(&pending, ids.iter()).await?;
+        self.note(&pending, ids.iter(), history).await?;
         let pending = self.run_hooks(first, pending).await?;
         let (progress, pruned) = self.carry_out(&plan, &preflight, &pending, history).await?;
         if self.context.watch.watch_dependents {
@@ -215,7 +215,7 @@ impl Subject<'_> {
             || Pruned { kept: pending.own.iter().flat_map(|own| own.kept.clone()).collect(), ..Pruned::default() };
         let pruned = pruned.unwrap_or_else(kept);
         let release = self.record_deployed(&pending, progress, pruned, history).await?;
-        if let Err(error) = self.note_finished(&release, &history.clone().with(release.clone())).await {
+        if let Err(error) = self.note_finished(&release).await {
             // The revision is deployed and noted. The next one notes what is missing here.
             tracing::warn!(
                 revision = release.revision,

@@ -20,30 +20,44 @@ impl Subject<'_> {
         &self,
         release: &Release,
         objects: impl Iterator<Item = &'i ObjectId>,
+        history: &History,
     ) -> Result<(), ReconcileError> {
-        let before = self.noted().await?;
-        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
-        let all: Vec<ObjectId> = objects.cloned().chain(outside).collect();
-        let entry = self.entry(release, all.iter());
-        let before = before.filter(|before| before.revision == entry.revision && before.content == entry.content);
-        let (oldest, finished) = before.map_or((0, false), |before| (before.oldest, before.finished));
-        Ok(self.context.trust.ledger.put(&self.owner_mark(), Entry { oldest, finished, ..entry }).await?)
+        // What has expired must not count again if somebody writes it anew.
+        let oldest = history.iter().next().map_or(release.revision, |oldest| oldest.revision);
+        self.put_note(release, objects, oldest).await
     }
 
     /// Notes a revision whose objects are known already.
     pub(super) async fn note_again(&self, release: &Release) -> Result<(), ReconcileError> {
         let recorded = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
-        self.note(release, recorded).await
+        let oldest = self.noted().await?.map_or(0, |noted| noted.oldest);
+        self.put_note(release, recorded, oldest).await
     }
 
-    /// Notes that a revision is deployed, and that what it dropped is gone. An earlier state of its record is not believed from now on, nor
-    /// is a record that has expired.
-    pub(super) async fn note_finished(&self, release: &Release, history: &History) -> Result<(), ReconcileError> {
-        let expired = history.expired(self.wishes.max_history);
-        let kept = history.iter().map(|release| release.revision).filter(|revision| !expired.contains(revision));
-        let oldest = kept.min().unwrap_or(release.revision);
+    async fn put_note<'i>(
+        &self,
+        release: &Release,
+        objects: impl Iterator<Item = &'i ObjectId>,
+        oldest: u32,
+    ) -> Result<(), ReconcileError> {
+        let before = self.noted().await?;
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        let all: Vec<ObjectId> = objects.cloned().chain(outside).collect();
+        let entry = self.entry(release, all.iter());
+        let is_same = |it: &Entry| it.revision == entry.revision && it.content == entry.content;
+        let finished = before.is_some_and(|before| is_same(&before) && before.finished);
+        Ok(self.context.trust.ledger.put(&self.owner_mark(), Entry { oldest, finished, ..entry }).await?)
+    }
+
+    /// Notes that a revision is deployed, if that matters: what it dropped outside of the namespace is gone, and an earlier state of its
+    /// record must not run its hooks again.
+    pub(super) async fn note_finished(&self, release: &Release) -> Result<(), ReconcileError> {
+        let Some(noted) = self.noted().await? else { return Ok(()) };
         let objects = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
-        let entry = Entry { oldest, finished: true, ..self.entry(release, objects) };
+        let entry = Entry { oldest: noted.oldest, finished: true, ..self.entry(release, objects) };
+        if release.hooks.is_empty() && entry.outside == noted.outside {
+            return Ok(());
+        }
         Ok(self.context.trust.ledger.put(&self.owner_mark(), entry).await?)
     }
 

@@ -349,27 +349,30 @@ fn finish(context: Context) -> Hash {
 
 /// The hash of what a revision puts into the cluster. It is the same after helm read the record and wrote it again.
 pub fn content_hash(release: &Release) -> Hash {
-    let mut context = Context::new(&SHA256);
-    let mut put = |part: &[u8]| {
-        context.update(&(part.len() as u64).to_be_bytes());
-        context.update(part);
-    };
-    put(release.manifest.read().as_bytes());
-    put(canonical(&release.config.value()).as_bytes());
+    let mut content = vec![];
+    append(&mut content, release.manifest.read().as_bytes());
+    append(&mut content, canonical(&release.config.value()).as_bytes());
     for key in ["name", "version"] {
-        put(release.chart[key].as_str().unwrap_or_default().as_bytes());
+        append(&mut content, release.chart[key].as_str().unwrap_or_default().as_bytes());
     }
-    for hook in &release.hooks {
-        let HookRecord { name, kind, path, manifest, events, weight, delete_policies, output_log_policies, .. } = hook;
-        [name, kind, path].into_iter().for_each(|part| put(part.as_bytes()));
-        put(manifest.read().as_bytes());
-        put(weight.to_string().as_bytes());
-        for list in [events, delete_policies, output_log_policies] {
-            put(&(list.len() as u64).to_be_bytes());
-            list.iter().for_each(|item| put(item.as_bytes()));
-        }
+    // `helm test` sorts the hooks of the record that it writes.
+    let mut hooks: Vec<Hash> = release.hooks.iter().map(hook_hash).collect();
+    hooks.sort_unstable();
+    hooks.iter().for_each(|hook| append(&mut content, hook));
+    hash(&content)
+}
+
+fn hook_hash(hook: &HookRecord) -> Hash {
+    let HookRecord { name, kind, path, manifest, events, weight, delete_policies, output_log_policies, .. } = hook;
+    let mut content = vec![];
+    [name, kind, path].into_iter().for_each(|part| append(&mut content, part.as_bytes()));
+    append(&mut content, manifest.read().as_bytes());
+    append(&mut content, weight.to_string().as_bytes());
+    for list in [events, delete_policies, output_log_policies] {
+        append(&mut content, &(list.len() as u64).to_be_bytes());
+        list.iter().for_each(|item| append(&mut content, item.as_bytes()));
     }
-    finish(context)
+    hash(&content)
 }
 
 /// Values as Go reads them: every number is a float, and an empty map is none.

@@ -46,6 +46,19 @@ impl Project {
         }
     }
 
+    /// Lets a user keep the operator's key and ledger in the project's namespace.
+    pub async fn bind_secrets(&self, user: &str) {
+        let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+        let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": verbs}]);
+        let metadata = json!({"name": format!("secrets-of-{user}"), "namespace": self.namespace});
+        self.create(json!({"apiVersion": RBAC_V1, "kind": "Role", "metadata": metadata, "rules": rules})).await;
+        let subjects = json!([{"kind": "User", "apiGroup": RBAC, "name": user}]);
+        let reference = json!({"apiGroup": RBAC, "kind": "Role", "name": metadata["name"]});
+        self.create(json!({"apiVersion": RBAC_V1, "kind": "RoleBinding", "metadata": metadata, "subjects": subjects,
+            "roleRef": reference}))
+            .await;
+    }
+
     /// What `generate rbac` reads of a kind: its CRD and a sample.
     pub fn files_of_kind(&self, resource: &ApiResource, scope: Scope, sample: &Value) {
         let scope = if scope == Scope::Cluster { "Cluster" } else { "Namespaced" };

@@ -144,6 +144,7 @@ async fn metrics_can_be_verified_and_replicas_share_a_certificate() {
 #[tokio::test]
 async fn an_operator_without_the_right_serves_metrics_all_the_same() {
     let project = Project::of_objects().await;
+    project.bind_secrets(&project.user()).await;
     let operator = project.launch().args(&METRICS).limited().start();
     let address = operator.address("metrics").await;
     until("it says so", async || operator.log().contains("a certificate that nobody can verify").then_some(())).await;
