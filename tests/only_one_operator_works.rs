@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use k8s_openapi::jiff::Timestamp;
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::gate::{Gate, Obstacle};
 use crate::harness::proxy::{Line, Proxy};
@@ -195,9 +195,19 @@ async fn an_operator_that_cannot_renew_its_lease_ends() {
 async fn without_rights_on_leases_it_says_which_and_waits_for_them() {
     let project = Project::of_objects().await;
     let start = |name| Replica::of(&project, name, project.launch().args(QUICK).replica(name).limited());
-    for replica in ["first", "second"] {
-        project.bind_secrets(&project.replica_user(replica)).await;
-    }
+    let allow = async |group: &str, resource: &str, verbs: Value| {
+        let rbac = "rbac.authorization.k8s.io/v1";
+        let rules = json!([{"apiGroups": [group], "resources": [resource], "verbs": verbs}]);
+        let role = json!({"apiVersion": rbac, "kind": "Role", "metadata": {"name": resource}, "rules": rules});
+        let subjects = ["first", "second"].map(|name| json!({"kind": "User", "name": project.replica_user(name)}));
+        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": resource});
+        let binding = json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": resource}, "subjects": subjects,
+            "roleRef": role_ref});
+        project.create(within(&project.namespace, role)).await;
+        project.create(within(&project.namespace, binding)).await;
+    };
+    // The signing key and the ledger.
+    allow("", "secrets", json!(["get", "list", "watch", "create", "patch", "delete"])).await;
     let began = Timestamp::now();
     let mut first = start("first");
     until("it says what is missing", async || first.operator.log().contains("bind a Role").then_some(())).await;
@@ -205,15 +215,7 @@ async fn without_rights_on_leases_it_says_which_and_waits_for_them() {
     let asked = tenures::calls(&project).into_iter().filter(|call| call.is_lease() && call.received >= began).count();
     assert!(asked < 12, "{asked} calls in a second or two");
     // No watch: then it is asked for.
-    let rules =
-        json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}]);
-    let rbac = "rbac.authorization.k8s.io/v1";
-    let role = json!({"apiVersion": rbac, "kind": "Role", "metadata": {"name": "leases"}, "rules": rules});
-    let subjects = ["first", "second"].map(|name| json!({"kind": "User", "name": project.replica_user(name)}));
-    let binding = json!({"apiVersion": rbac, "kind": "RoleBinding", "metadata": {"name": "leases"}, "subjects": subjects,
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "leases"}});
-    project.create(within(&project.namespace, role)).await;
-    project.create(within(&project.namespace, binding)).await;
+    allow("coordination.k8s.io", "leases", json!(["get", "create", "update"])).await;
     first.leads().await;
     let second = start("second");
     second.stands_by().await;
