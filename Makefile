@@ -84,6 +84,11 @@ hooks-proof: tools ## Kill the operator while hooks run, and have a hundred hook
 	cargo build --quiet --workspace
 	target/debug/lab guard cargo test --test cluster -- --ignored --nocapture --test-threads=1 hooks
 
+.PHONY: forgery-proof
+forgery-proof: tools ## Forge 200 release records at random, and see what the operator writes (again: make forgery-proof SEED=n)
+	cargo build --quiet --workspace
+	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture two_hundred_forged_records
+
 .PHONY: leader-proof
 leader-proof: tools ## End the leader of two operators 20 times during 200 upgrades (again: make leader-proof SEED=n)
 	cargo build --quiet --workspace

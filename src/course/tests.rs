@@ -310,3 +310,32 @@ fn a_deployed_record_that_went_is_recovered() {
     let other = Release { chart: json!({"name": "shop"}), ..helms(1, Deployed) };
     assert!(matches!(course(&[other], told(3)), Course::Refuse(_)), "somebody took the name since");
 }
+
+#[test]
+fn a_release_without_an_entry_is_signed_only_while_the_window_is_open() {
+    let nothing = |it: &mut Situation<'_>| (it.noted, it.told) = (Noted::Nothing, Some(2));
+    let opened = |it: &mut Situation<'_>| (it.noted, it.told, it.may_sign) = (Noted::Nothing, Some(2), true);
+    for records in [[own(2, Deployed, "new")], [over_ours(2, Deployed)], [failed(2, 1, false)]] {
+        assert_eq!(course(&records, nothing), Course::Refuse(Refusal::Unproven { revision: 2, doubt: None }));
+        assert_eq!(course(&records, opened), Course::Sign);
+    }
+}
+
+#[test]
+fn a_finished_revision_is_not_brought_in_again() {
+    let finished = |it: &mut Situation<'_>| {
+        it.noted = Noted::Entry(Box::new(Entry { revision: 2, finished: true, ..Entry::default() }));
+    };
+    assert_eq!(course(&[own(2, PendingInstall, "new")], finished), Course::Recover);
+    assert_eq!(course(&[failed(2, 1, false)], finished), Course::Recover);
+    assert_eq!(course(&[own(2, Deployed, "new")], finished), Course::Keep);
+    assert_eq!(course(&[own(3, PendingUpgrade, "new")], finished), Course::Resume, "it is a later one");
+}
+
+#[test]
+fn what_helm_installs_after_an_uninstall_is_not_ours() {
+    let entry = |it: &mut Situation<'_>| (it.noted, it.adopts_releases) = (noted(3), false);
+    assert_eq!(course(&[helms(1, Deployed)], entry), Course::Refuse(Refusal::NotAdopted));
+    let claimed = unproven(own(3, Deployed, "new"), Doubt::Signature);
+    assert_eq!(course(&[claimed], entry), Course::Recover, "somebody wrote over a record of ours");
+}

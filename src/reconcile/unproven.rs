@@ -40,20 +40,22 @@ impl Subject<'_> {
         objects: impl Iterator<Item = &'i ObjectId>,
         oldest: u32,
     ) -> Result<(), ReconcileError> {
-        let before = self.noted().await?;
-        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        let (ledger, owner) = (&self.context.trust.ledger, self.owner_mark());
+        let (before, outside) = (ledger.get(&owner).await?, ledger.outside(&owner).await?);
         let all: Vec<ObjectId> = objects.cloned().chain(outside).collect();
         let entry = self.entry(release, all.iter());
         let is_same = |it: &Entry| it.revision == entry.revision && it.content == entry.content;
         let finished = before.is_some_and(|before| is_same(&before) && before.finished);
-        Ok(self.context.trust.ledger.put(&self.owner_mark(), Entry { oldest, finished, ..entry }).await?)
+        Ok(ledger.put(&owner, Entry { oldest, finished, ..entry }).await?)
     }
 
     /// Notes that a revision is deployed, if that matters: what it dropped outside of the namespace is gone, and an earlier state of its
     /// record must not run its hooks again.
     pub(super) async fn note_finished(&self, release: &Release) -> Result<(), ReconcileError> {
         let Some(noted) = self.noted().await? else { return Ok(()) };
-        let objects = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
+        let own = || release.own.iter();
+        let kept = own().flat_map(|own| &own.kept);
+        let objects = own().flat_map(|own| &own.objects).map(|applied| &applied.id).chain(kept);
         let entry = Entry { oldest: noted.oldest, finished: true, ..self.entry(release, objects) };
         if release.hooks.is_empty() && entry.outside == noted.outside {
             return Ok(());
@@ -100,7 +102,9 @@ impl Subject<'_> {
     pub(super) async fn before(&self, history: &History) -> Result<Vec<Applied>, ReconcileError> {
         let kinds = self.context.kinds.kinds();
         let mut before = plan::before(history, &self.namespace, &kinds)?;
-        let known: HashSet<_> = before.iter().map(|applied| applied.id.key()).collect();
+        // What an upgrade dropped and kept is not the release's any more.
+        let known = before.iter().map(|applied| &applied.id).chain(history.kept());
+        let known: HashSet<_> = known.map(ObjectId::key).collect();
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         before.extend(outside.into_iter().filter(|id| !known.contains(&id.key())).map(|id| Applied::new(id, None)));
         Ok(before)

@@ -33,6 +33,9 @@ pub const SIGNATURE_LABELS: [&str; 2] = ["chartwright.dev/signature-1", "chartwr
 const CONTENT: &str = "chartwright.dev/release-content/v1";
 const RECORD: &str = "chartwright.dev/release-record/v1";
 
+/// When helm deletes a hook, unless the chart says it.
+const BEFORE_CREATION: &str = "before-hook-creation";
+
 /// SHA-256.
 pub type Hash = [u8; 32];
 
@@ -368,6 +371,9 @@ fn hook_hash(hook: &HookRecord) -> Hash {
     [name, kind, path].into_iter().for_each(|part| append(&mut content, part.as_bytes()));
     append(&mut content, manifest.read().as_bytes());
     append(&mut content, weight.to_string().as_bytes());
+    // helm writes its default into the record when it runs the hook.
+    let default = [BEFORE_CREATION.to_owned()];
+    let delete_policies = if delete_policies.is_empty() { &default[..] } else { delete_policies };
     for list in [events, delete_policies, output_log_policies] {
         append(&mut content, &(list.len() as u64).to_be_bytes());
         list.iter().for_each(|item| append(&mut content, item.as_bytes()));
