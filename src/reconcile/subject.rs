@@ -33,7 +33,9 @@ use crate::manifest::{self, Rendered};
 use crate::protected::ProtectedObjects;
 use crate::queue::{Turn, Urgency};
 use crate::reach::Trials;
-use crate::release::{History, LAST_REVISION, Own, OwnerMark, Records, Release, Revisions, Status, Store, StoreError};
+use crate::release::{
+    History, LAST_REVISION, Own, OwnerMark, Proof, Records, Release, Revisions, Status, Store, StoreError,
+};
 use crate::render::gateway::fence::Fence;
 use crate::render::gateway::seen::Seen;
 use crate::render::lanes::Lanes;
@@ -295,8 +297,10 @@ impl<'a> Subject<'a> {
     /// Refuses a history that ends in a number which no helm can have made: the next revision has to have a number too.
     fn check_plausible(&self, history: &History) -> Result<(), ReconcileError> {
         const LEAP: u32 = 10_000;
-        let Some(latest) = history.latest().filter(|latest| !latest.is_proven()) else { return Ok(()) };
-        let signed = history.iter().rev().find(|release| release.is_proven()).map_or(0, |release| release.revision);
+        // A copy of signed content has whatever number its writer chose.
+        let is_signed = |release: &&Release| matches!(release.proof, Proof::Record | Proof::Content);
+        let Some(latest) = history.latest().filter(|latest| !is_signed(latest)) else { return Ok(()) };
+        let signed = history.iter().rev().find(is_signed).map_or(0, |release| release.revision);
         let known = signed.max(self.newest.load(Ordering::Relaxed));
         let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(LEAP) };
         match latest.revision > most {

@@ -10,8 +10,8 @@ use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::harness::command_line::Said;
-use crate::harness::{Operator, Project, config, stays, until, within};
+use crate::harness::command_line::{Said, said};
+use crate::harness::{Operator, Project, chartwright, config, stays, until, within};
 
 const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
@@ -151,8 +151,12 @@ impl Tenant {
         self.own_secrets().delete_collection(&DeleteParams::default(), &all).await.unwrap();
     }
 
+    /// For all releases: a namespace would limit the window.
     fn trust(&self, arguments: &[&str]) -> Said {
-        self.project.cli(&[&["trust"], arguments, &["--operator-namespace", &self.system]].concat())
+        let mut command = chartwright();
+        command.arg("trust").args(arguments).args(["--operator-namespace", &self.system]);
+        command.env("KUBECONFIG", self.project.plane().kubeconfig()).current_dir(self.project.dir());
+        said(command)
     }
 
     async fn password(&self) -> Value {
@@ -418,13 +422,12 @@ async fn unsigned_records_are_signed_only_while_the_window_is_open() {
     let _operator = tenant.run();
     let told = tenant.project.not_ready("web", "RecordUnproven").await;
     assert!(told["message"].as_str().unwrap().contains("chartwright trust open"), "{told}");
-    let system = ["--operator-namespace", &tenant.system];
-    tenant.project.cli(&[&["trust", "open", "--for", "5s", "--yes"], &system[..]].concat()).good();
+    tenant.trust(&["open", "--for", "5s", "--yes"]).good();
     tenant.project.condition("web", "Ready", "True").await;
     assert_eq!(versions().await, before, "no object was changed");
     assert!(!tenant.project.events("web", "RecordSigned").await.is_empty());
     until("the window is recorded as closed", async || {
-        let state = tenant.project.cli(&[&["trust", "status", "-o", "json"], &system[..]].concat()).json();
+        let state = tenant.trust(&["status", "-o", "json"]).json();
         (state["open"] == false && state["window"]["closedAt"].is_string() && state["window"]["signed"] == 1)
             .then_some(())
     })
