@@ -178,7 +178,11 @@ impl ProtectedObjects {
             }
             ("networking.k8s.io" | "extensions", "NetworkPolicy")
             | ("", "ResourceQuota" | "LimitRange")
-            | ("policy", "PodDisruptionBudget") => return Some("can stop the operator"),
+            | ("policy", "PodDisruptionBudget")
+                if self.lives_here() =>
+            {
+                return Some("can stop the operator");
+            }
             _ => {}
         }
         if self.runs_as_operator(object.value()) {
@@ -187,7 +191,14 @@ impl ProtectedObjects {
         if mentions_secret(object.value()) {
             return Some("refers to a Secret of the operator");
         }
-        uses_other_secret(object.value(), &applied.secrets).then_some("uses a Secret that the release does not make")
+        let uses_other = self.lives_here() && uses_other_secret(object.value(), &applied.secrets);
+        uses_other.then_some("uses a Secret that the release does not make")
+    }
+
+    /// Whether the operator or its ServiceAccount is in the namespace. An operator that a person runs elsewhere only has its
+    /// Secrets there.
+    fn lives_here(&self) -> bool {
+        self.pod.is_some() || self.service_account.as_ref().is_some_and(|(namespace, _)| *namespace == self.namespace)
     }
 
     fn runs_as_operator(&self, value: &Value) -> bool {

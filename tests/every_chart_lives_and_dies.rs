@@ -23,8 +23,6 @@ async fn of_config(project: &Project, name: &str, key: &str) -> Value {
 #[tokio::test]
 async fn the_sample_chart_lives_and_dies() {
     let project = Project::with_chart("Nginx", "helm-charts/nginx").await;
-    // Policies, in the namespace of the operator.
-    project.watch_with("allow: [operator-namespace]");
     let mut life = Life::begin(&project, "web");
     let base = ["ConfigMap ./web", "Deployment ./web", "Service ./web", "ServiceAccount ./web"];
     life.step(json!({}), &base).await;

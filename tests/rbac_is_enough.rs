@@ -50,11 +50,7 @@ fn cases(namespace: &str) -> Vec<Case> {
     let web = json!({"ingress": on, "networkPolicy": on, "podDisruptionBudget": on, "autoscaling": on});
     let neighbour = json!({"neighbour": format!("{namespace}-next"), "colour": "blue"});
     vec![
-        Case {
-            // It makes policies, and the operator lives in the same namespace.
-            watch: "  allow: [operator-namespace]\n",
-            ..case("Web", "helm-charts/nginx", web, ("apps/v1", "Deployment", "web"))
-        },
+        case("Web", "helm-charts/nginx", web, ("apps/v1", "Deployment", "web")),
         case("Database", "tests/charts/database", json!({"replicas": 2}), ("apps/v1", "StatefulSet", "database")),
         case("Agent", "tests/charts/agent", json!({"interval": "1m"}), (RBAC_V1, "Role", "agent")),
         Case {
@@ -62,15 +58,12 @@ fn cases(namespace: &str) -> Vec<Case> {
             ..case("Gadgets", "tests/charts/gadgets", json!({"colour": "red"}), (&gadget, "Gadget", "gadgets"))
         },
         case("Hooked", "tests/charts/hooked", json!({"report": on}), ("v1", "Secret", "hooked-token")),
-        Case {
-            watch: "  allow: [operator-namespace]\n",
-            ..case(
-                "Umbrella",
-                "tests/charts/umbrella",
-                json!({"store": {"enabled": true, "kind": "StatefulSet", "policy": on}}),
-                ("v1", "ConfigMap", "umbrella"),
-            )
-        },
+        case(
+            "Umbrella",
+            "tests/charts/umbrella",
+            json!({"store": {"enabled": true, "kind": "StatefulSet", "policy": on}}),
+            ("v1", "ConfigMap", "umbrella"),
+        ),
         Case {
             scope: Cluster,
             ..case("Platform", "tests/charts/platform", json!({"colour": "red"}), ("v1", "ServiceAccount", "platform"))
