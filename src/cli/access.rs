@@ -157,7 +157,9 @@ impl Session {
 
     /// Says on stderr which of these records the operator's public key does not verify. Nothing where there is no key.
     pub fn tell_unproven<'a>(&self, releases: impl IntoIterator<Item = &'a Release>) {
-        for sentence in releases.into_iter().filter_map(|release| self.unproven(release)) {
+        // What another tool made does not claim to be the operator's.
+        let claims = |release: &&Release| release.claimed.is_some() || release.digest_label().is_some();
+        for sentence in releases.into_iter().filter(claims).filter_map(|release| self.unproven(release)) {
             tell(&format!("warning: {sentence}"));
         }
     }
@@ -226,10 +228,13 @@ pub fn release_name(status: &Value, owner: &OwnerMark) -> String {
 
 /// Whose release it is, if it is another's: two kinds may have custom resources of one name.
 pub fn other_owner(history: &History, owner: &OwnerMark) -> Option<String> {
-    if history.belongs_to(owner) != Some(false) {
+    // A record of another custom resource is not proven to be this one's, and says whose it is.
+    let claims = || history.iter().rev().find_map(|release| release.claims_to_belong_to(owner));
+    if history.belongs_to(owner).or_else(claims) != Some(false) {
         return None;
     }
-    let owner = history.iter().rev().find_map(|release| release.own.as_ref()).map(|own| &own.owner);
+    let own = |release: &'_ Release| release.own.as_ref().or(release.claimed.as_deref()).map(|own| own.owner.clone());
+    let owner = history.iter().rev().find_map(own);
     Some(owner.map_or("another custom resource".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name)))
 }
 

@@ -433,6 +433,8 @@ async fn unsigned_records_are_signed_only_while_the_window_is_open() {
     })
     .await;
     // Later ones are refused.
+    let binding = tenant.binding();
+    tenant.project.forge("web", 1, |release| with_evil(release, &binding)).await;
     let record = tenant.record(1).await;
     tenant.records().patch(&record.name_any(), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
     tenant.project.configs().delete("web", &DeleteParams::default()).await.unwrap();
