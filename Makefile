@@ -13,6 +13,8 @@ T ?=
 CASE ?=
 # What the moments are made of at which leaders end. Without it, by the time.
 SEED ?=
+# An earlier build of the operator.
+FROM ?=
 # Custom resources in the benchmark. With several, as in 1000,5000, memory is compared too.
 N ?= 1000
 # text or json.
@@ -88,6 +90,12 @@ hooks-proof: tools ## Kill the operator while hooks run, and have a hundred hook
 forgery-proof: tools ## Forge 200 release records at random, and see what the operator writes (again: make forgery-proof SEED=n)
 	cargo build --quiet --workspace
 	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture two_hundred_forged_records
+
+.PHONY: upgrade-proof
+upgrade-proof: tools ## Take over what an earlier build deployed, without a write to its objects (make upgrade-proof FROM=path)
+	@test -x "$(FROM)" || { echo 'error: name an earlier build, as in: make upgrade-proof FROM=/tmp/chartwright-0.1.0' >&2; exit 2; }
+	cargo build --quiet --workspace
+	FROM='$(FROM)' target/debug/lab guard cargo test --test cluster -- --ignored --nocapture releases_of_an_earlier_build
 
 .PHONY: leader-proof
 leader-proof: tools ## End the leader of two operators 20 times during 200 upgrades (again: make leader-proof SEED=n)

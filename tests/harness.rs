@@ -246,6 +246,7 @@ impl Project {
             server: None,
             token: None,
             replica: None,
+            binary: operator::binary(),
         }
     }
 

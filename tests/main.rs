@@ -29,6 +29,7 @@ mod a_wrong_start_ends_in_one_clear_line;
 mod an_api_server_in_trouble_is_borne;
 mod an_autoscaler_keeps_its_replicas;
 mod an_old_project_moves;
+mod an_operator_is_upgraded;
 mod annotations_are_heard;
 mod bad_input_changes_nothing;
 mod capabilities_are_the_clusters;

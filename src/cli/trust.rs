@@ -21,8 +21,9 @@ use crate::watches::duration as durations;
 ///
 /// The operator signs each release record that it writes, and takes content from no other. Records of an earlier version, and all records after the
 /// operator's key or ledger was lost, have no signature that it can verify. Their custom resources say so (reason RecordUnproven) and are left
-/// alone. While the window is open, the operator signs such records as they are, without changing any object. Look at the
-/// records first (`chartwright status`, `chartwright get manifest`): whoever may write Secrets in a namespace may have written them.
+/// alone. While the window is open, the operator signs such a record if it holds what the chart renders, without changing any object. If the spec or
+/// the chart has changed since, it renders the chart again. To have other records of a release signed, pass --as-recorded. Look at them
+/// first (`chartwright status`, `chartwright get manifest`): anyone who may write Secrets in the namespace may have written them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -43,6 +44,9 @@ enum What {
         /// Only these releases of the namespace
         #[arg(long = "release", value_name = "NAME", requires = "namespace")]
         releases: Vec<String>,
+        /// Sign what the records hold, even where the chart renders something else
+        #[arg(long, requires = "releases")]
+        as_recorded: bool,
         /// Do not ask
         #[arg(long)]
         yes: bool,
@@ -99,8 +103,9 @@ impl Operator {
 
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Open { length, choice, releases, yes, operator } => {
-            open(length, &choice, releases, yes, &operator).await?
+        What::Open { length, choice, releases, as_recorded, yes, operator } => {
+            let limits = Limits { namespace: choice.namespace.clone(), releases, as_recorded };
+            open(length, &choice, limits, yes, &operator).await?
         }
         What::Close { operator } => close(&operator).await?,
         What::Status { choice, output, operator } => show(&output, &choice, &operator).await?,
@@ -108,15 +113,8 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn open(
-    length: Duration,
-    choice: &Choice,
-    releases: Vec<String>,
-    yes: bool,
-    operator: &Operator,
-) -> anyhow::Result<()> {
+async fn open(length: Duration, choice: &Choice, limits: Limits, yes: bool, operator: &Operator) -> anyhow::Result<()> {
     let (session, namespace) = (operator.connect().await?, &operator.operator_namespace);
-    let limits = Limits { namespace: choice.namespace.clone(), releases };
     let (waiting, is_meant) = (waiting(&session, choice).await?, |told: &&Told| {
         let owner = told.owner_mark();
         let namespace = owner.namespace.as_deref().or(limits.namespace.as_deref()).unwrap_or_default();
@@ -124,8 +122,9 @@ async fn open(
     });
     output::print(&listed(waiting.iter().filter(is_meant)))?;
     let question = format!(
-        "The operator in the namespace {namespace} will sign, as it is, every unsigned release record that names one of its custom resources{}. Go on?",
-        meant(&limits)
+        "The operator in the namespace {namespace} will sign every unsigned release record that names one of its custom resources{}{}. Continue?",
+        meant(&limits),
+        if limits.as_recorded { ", whatever it holds" } else { " and holds what the chart renders" }
     );
     if !yes && asking::is_agreed(&question)? != Some(true) {
         bail!("nothing was changed; to go on without a question, use --yes");

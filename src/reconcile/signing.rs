@@ -2,7 +2,8 @@
 //!
 //! A record that claims to be ours may be one of an earlier version, or a forgery that somebody left there for this moment. So it is signed only
 //! if it holds exactly what the chart renders for the custom resource, generated values aside. If spec or chart have changed since, the chart
-//! is rendered over what exists, and nothing of the record's content is used. A release that the administrator names is signed as it is.
+//! is rendered over what exists, and nothing of the record's content is used. An administrator may name releases whose records are signed
+//! as they are.
 
 use std::collections::HashSet;
 
@@ -31,7 +32,7 @@ impl Subject<'_> {
             return Ok(Signing::Signed(Box::new(latest.clone())));
         }
         let claimed = latest.claimed.as_deref();
-        if self.context.trust.window.names(&self.namespace, &self.release) {
+        if self.context.trust.window.is_open_as_recorded(&self.namespace, &self.release) {
             return self.sign_as_recorded(latest, history).await;
         }
         if claimed.is_some_and(|claimed| claimed.hold.is_some()) {
@@ -88,7 +89,7 @@ impl Subject<'_> {
     fn not_signed(&self, latest: &Release, why: &str) -> ReconcileError {
         let (namespace, release) = (&self.namespace, &self.release);
         let message = format!(
-            "revision {} of the release {release} is not signed: its record {why}; after a look at it (`chartwright get manifest`), sign it as it is with `chartwright trust open --namespace {namespace} --release {release}`, or delete the records (Secrets sh.helm.release.v1.{release}.*) to have the chart rendered again",
+            "revision {} of the release {release} is not signed: its record {why}; after a look at it (`chartwright get manifest`), sign it as it is with `chartwright trust open --namespace {namespace} --release {release} --as-recorded`, or delete the records (Secrets sh.helm.release.v1.{release}.*) to have the chart rendered again",
             latest.revision
         );
         ReconcileError::Refused { category: Category::RecordUnproven, message }

@@ -60,19 +60,14 @@ impl Window {
         Window { calls, namespace: namespace.to_owned(), leading, state, counted }
     }
 
-    /// Whether the records of every release are signed right now.
-    pub fn is_open(&self) -> bool {
-        self.is(|state| state.is_open(clock::now()) && state.limits.is_none())
-    }
-
     /// Whether the records of a release are signed right now.
     pub fn is_open_for(&self, namespace: &str, release: &str) -> bool {
         self.is(|state| state.is_open(clock::now()) && state.limits.include(namespace, release))
     }
 
-    /// Whether the window is open for a release that the administrator limited it to, so that its records are signed as they are.
-    pub fn names(&self, namespace: &str, release: &str) -> bool {
-        self.is_open_for(namespace, release) && !self.is_open()
+    /// Whether they are signed without a comparison with the chart.
+    pub fn is_open_as_recorded(&self, namespace: &str, release: &str) -> bool {
+        self.is(|state| state.is_open(clock::now()) && state.limits.include_as_recorded(namespace, release))
     }
 
     /// Counts a release that was signed.

@@ -1,5 +1,6 @@
 //! The operator as a process.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -30,6 +31,7 @@ pub struct Launch<'a> {
     pub(super) token: Option<String>,
     /// Which of several it is.
     pub(super) replica: Option<String>,
+    pub(super) binary: OsString,
 }
 
 impl Launch<'_> {
@@ -62,6 +64,11 @@ impl Launch<'_> {
         Launch { replica: Some(name.to_owned()), ..self }
     }
 
+    /// Another build of the operator.
+    pub fn binary(self, binary: OsString) -> Self {
+        Launch { binary, ..self }
+    }
+
     /// Reaches the API server by a connection that can be broken.
     pub fn through(self, proxy: &proxy::Proxy) -> Self {
         Launch { server: Some(format!("https://{}", proxy.address)), ..self }
@@ -86,7 +93,7 @@ impl Launch<'_> {
         let log = tempfile::NamedTempFile::new().expect("a file");
         let file = log.reopen().expect("a file");
         // Guarded: it must not outlive a killed test runner.
-        let mut command = lab::guard::command(binary()).expect("the lab program");
+        let mut command = lab::guard::command(&self.binary).expect("the lab program");
         // Many operators run side by side here: each has its ports only where a test asks for them.
         let given = match self.is_pod {
             true => &["run", "--watches-file=./watches.yaml"][..],
@@ -132,7 +139,7 @@ impl Launch<'_> {
 }
 
 /// CHARTWRIGHT_BINARY names another build, to see that a test fails on code without the fix it covers.
-pub(super) fn binary() -> std::ffi::OsString {
+pub(super) fn binary() -> OsString {
     std::env::var_os("CHARTWRIGHT_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_chartwright").into())
 }
 

@@ -3,6 +3,7 @@
 //! The forger has the ClusterRole `edit` in one namespace and nothing else. Whatever they write there, the operator writes and deletes nothing
 //! outside of that namespace but what the chart renders, and inside of it no object that the chart cannot render.
 
+mod disturbance;
 mod mutation;
 mod witness;
 
@@ -116,6 +117,11 @@ impl Stage {
         Api::namespaced(self.editor.clone(), &self.project.namespace)
     }
 
+    async fn delete_records(&self, release: &str) {
+        let all = ListParams::default().labels(&format!("owner=helm,name={release}"));
+        self.secrets().delete_collection(&DeleteParams::default(), &all).await.expect("the editor may delete them");
+    }
+
     /// One forgery. Returns what was done, in words.
     async fn forge(&mut self, release: &str) -> String {
         let present = self.records(release).await;
@@ -147,16 +153,6 @@ impl Stage {
         words
     }
 
-    /// What else happens beside the forgeries: an edit, a deleted object, nothing.
-    async fn disturb(&mut self, round: usize) {
-        let name = names()[self.random.below(RELEASES)].clone();
-        match self.random.below(3) {
-            0 => drop(self.project.apply(&name, json!({"colour": format!("edit-{round}")})).await),
-            1 => drop(self.project.configs().delete(&name, &DeleteParams::default()).await),
-            _ => {}
-        }
-    }
-
     /// An edit of a custom resource that nobody attacks is deployed.
     async fn others_work(&self, round: usize) {
         let colour = format!("round-{round}");
@@ -171,6 +167,7 @@ impl Stage {
     /// Without forged records, a release follows its custom resource again. Returns how many did so before anybody tidied up.
     async fn recover(&self) -> usize {
         let mut by_themselves = 0;
+        self.restore().await;
         for name in names() {
             self.project.apply(&name, json!({"colour": "final"})).await;
         }
@@ -189,8 +186,7 @@ impl Stage {
                 by_themselves += 1;
                 continue;
             }
-            let all = ListParams::default().labels(&format!("owner=helm,name={name}"));
-            self.secrets().delete_collection(&DeleteParams::default(), &all).await.expect("the editor may delete them");
+            self.delete_records(&name).await;
             until("the chart decides again", async || is_final().await.then_some(())).await;
         }
         by_themselves
@@ -199,6 +195,11 @@ impl Stage {
 
 fn names() -> Vec<String> {
     (0..RELEASES).map(|number| format!("web-{number}")).collect()
+}
+
+/// The release whose custom resource is deleted now and then.
+fn disposable() -> String {
+    format!("web-{}", RELEASES - 1)
 }
 
 /// Objects outside of the namespace that others made. Some carry Helm's marks of a release of the namespace, as a person's `helm install` leaves them.
@@ -270,7 +271,7 @@ async fn attack(count: usize, seed: u64) {
             }
             done += 1;
         }
-        stage.disturb(round).await;
+        *kinds.entry(stage.disturb(round).await.to_owned()).or_default() += 1;
         stage.others_work(round).await;
         witness.check(seed, round);
         if round % 10 == 0 {

@@ -163,6 +163,34 @@ async fn the_window_can_be_opened_for_one_release() {
 }
 
 #[tokio::test]
+async fn a_record_that_differs_from_the_chart_is_signed_only_as_recorded() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let operator = installed.run();
+    installed.deploy("web", &[]).await;
+    drop(operator);
+    let change = |release: &mut Release| release.manifest = release.manifest.read().replace("blue", "green").into();
+    project.forge("web", 1, change).await;
+    installed.unsign("web").await;
+    installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
+    let _operator = installed.run();
+    let open = ["trust", "open", "--release", "web", "--yes", "--operator-namespace", &installed.system];
+    project.not_ready("web", "RecordUnproven").await;
+    project.cli(&open).good();
+    project
+        .told("web", "the refusal names the flag", |status| {
+            let text = status.to_string();
+            (text.contains("something else than the chart renders") && text.contains("--as-recorded")).then_some(())
+        })
+        .await;
+    project.cli(&[&open[..], &["--as-recorded"]].concat()).good();
+    project.condition("web", "Ready", "True").await;
+    let records = project.objects("v1", "Secret", Some(&project.namespace));
+    let record = records.get("sh.helm.release.v1.web.v1").await.unwrap();
+    assert!(record.labels().contains_key("chartwright.dev/signature-1"), "it is signed as it is");
+}
+
+#[tokio::test]
 async fn forged_revisions_have_the_ledger_written_at_a_limited_pace() {
     let installed = Installed::new().await;
     let project = &installed.project;

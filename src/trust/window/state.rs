@@ -33,11 +33,15 @@ pub struct Limits {
     /// Those with these names; all where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<String>,
+    /// Sign what the records hold, whatever the chart renders. It requires names of releases.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub as_recorded: bool,
 }
 
 impl Limits {
-    pub fn is_none(&self) -> bool {
-        *self == Limits::default()
+    /// Whether the records of a release are signed without a comparison with the chart.
+    pub fn include_as_recorded(&self, namespace: &str, release: &str) -> bool {
+        self.as_recorded && !self.releases.is_empty() && self.include(namespace, release)
     }
 
     pub fn include(&self, namespace: &str, release: &str) -> bool {
@@ -123,15 +127,27 @@ mod tests {
 
     #[test]
     fn a_window_for_some_releases_is_closed_for_all_others() {
-        let limits = Limits { namespace: Some("shop".into()), releases: vec!["web".into(), "db".into()] };
+        let releases = vec!["web".into(), "db".into()];
+        let limits = Limits { namespace: Some("shop".into()), releases, as_recorded: false };
         assert!(limits.include("shop", "web") && limits.include("shop", "db"));
         assert!(!limits.include("shop", "other") && !limits.include("bank", "web"));
         assert!(Limits { releases: vec![], ..limits.clone() }.include("shop", "other"));
-        assert!(Limits::default().include("bank", "x") && !limits.is_none());
+        assert!(Limits::default().include("bank", "x"));
         let state = State::new(at(0), seconds(60), limits);
         let read: State = serde_json::from_slice(&serde_json::to_vec(&state).unwrap()).unwrap();
         assert_eq!(read, state);
         let plain = serde_json::to_value(open()).unwrap();
-        assert!(plain.get("namespace").is_none() && plain.get("releases").is_none(), "{plain}");
+        for field in ["namespace", "releases", "asRecorded"] {
+            assert!(plain.get(field).is_none(), "{plain}");
+        }
+    }
+
+    #[test]
+    fn only_named_releases_are_signed_as_recorded() {
+        let named = Limits { namespace: Some("shop".into()), releases: vec!["web".into()], as_recorded: true };
+        assert!(named.include_as_recorded("shop", "web"));
+        assert!(!named.include_as_recorded("shop", "db") && !named.include_as_recorded("bank", "web"));
+        assert!(!Limits { as_recorded: false, ..named.clone() }.include_as_recorded("shop", "web"));
+        assert!(!Limits { releases: vec![], ..named }.include_as_recorded("shop", "web"));
     }
 }

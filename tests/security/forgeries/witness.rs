@@ -104,10 +104,13 @@ fn is_explained(project: &Project, system: &str, call: &Value) -> bool {
         ("", "secrets", it) if it == project.namespace => {
             name.starts_with("sh.helm.release.v1.") || is_release(&|it| format!("{it}-random")) || verb == "create"
         }
-        // Outside: what the chart renders, which is never deleted here.
-        ("", "configmaps", it) if it == neighbour => is_release(&|it| it.to_owned()) && !is_deletion,
+        // Outside: what the chart renders, deleted only with its custom resource.
+        ("", "configmaps", it) if it == neighbour => {
+            is_release(&|it| it.to_owned()) && (!is_deletion || name == super::disposable())
+        }
         ("rbac.authorization.k8s.io", "clusterroles" | "clusterrolebindings", "") => {
-            is_release(&|it| format!("{}-{it}", project.namespace)) && !is_deletion
+            let prefixed = |it: &str| format!("{}-{it}", project.namespace);
+            is_release(&prefixed) && (!is_deletion || name == prefixed(&super::disposable()))
         }
         _ => false,
     }
