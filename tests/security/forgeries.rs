@@ -10,6 +10,7 @@ mod witness;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chartwright::release::codec::decode;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
@@ -68,7 +69,7 @@ struct Stage {
     targets: Targets,
     editor: Client,
     random: Random,
-    /// Every record that was ever seen.
+    /// Every record that was ever seen and that can be read.
     known: Vec<Secret>,
 }
 
@@ -126,7 +127,7 @@ impl Stage {
     async fn forge(&mut self, release: &str) -> String {
         let present = self.records(release).await;
         for secret in &present {
-            if !self.known.iter().any(|it| it.data == secret.data) {
+            if decode(secret).is_ok() && !self.known.iter().any(|it| it.data == secret.data) {
                 self.known.push(secret.clone());
             }
         }
