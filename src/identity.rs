@@ -50,17 +50,25 @@ pub struct Home {
 
 impl Identity {
     /// `default_namespace` is where the releases of cluster-scoped resources live, unless the watch says it. What is `noted` decides the
-    /// release's name: the author of a custom resource may be able to write its status.
-    pub fn of(cr: &CustomResource, watch: &Watch, default_namespace: &str, noted: Option<Home>) -> Self {
+    /// release's name: the author of a custom resource may be able to write its status, which therefore only names a release that
+    /// `has_records`, by its namespace and name.
+    pub fn of(
+        cr: &CustomResource,
+        watch: &Watch,
+        default_namespace: &str,
+        noted: Option<Home>,
+        has_records: impl Fn(&str, &str) -> bool,
+    ) -> Self {
         let owner = owner(cr, watch);
         let fallback = watch.release_namespace.as_deref().unwrap_or(default_namespace);
+        let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.to_owned());
         let status = cr.status();
         Identity {
             release: match &noted {
                 Some(noted) => noted.release.clone(),
-                None => release_name(watch, &owner, status.as_ref()),
+                None => release_name(watch, &owner, status.as_ref(), |name| has_records(&namespace, name)),
             },
-            namespace: owner.namespace.clone().unwrap_or_else(|| fallback.to_owned()),
+            namespace,
             wishes: Wishes::of_all(cr.annotations(), watch),
             allow_empty: watch.allow_empty,
             adopts_releases: watch.adopt.allows_releases(),
@@ -267,10 +275,11 @@ pub fn contents(cr: &CustomResource) -> Contents {
 }
 
 /// A release keeps its name, also where the watch's template became another since. operator-sdk says it at the same place. Where
-/// a kind has no status of its own, the author of a custom resource writes it: what is no name of a release is not believed.
-fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>) -> String {
+/// a kind has no status of its own, the author of a custom resource writes it: only the name of a release that exists counts, and whose
+/// that is, its records decide.
+fn release_name(watch: &Watch, owner: &Owner, status: Option<&Value>, exists: impl Fn(&str) -> bool) -> String {
     let told = status.and_then(|status| status.pointer("/deployedRelease/name")?.as_str());
-    match told.filter(|name| is_release_name(name)) {
+    match told.filter(|name| is_release_name(name) && exists(name)) {
         Some(name) => name.to_owned(),
         None => watch.release_name.name(&owner.gvk.kind, owner.namespace.as_deref(), &owner.name),
     }

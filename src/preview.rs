@@ -147,7 +147,7 @@ impl Preview {
         if cr.metadata.deletion_timestamp.is_some() {
             return Err(PreviewError::Leaving);
         }
-        let mut identity = Identity::of(cr, scene.watch, scene.namespace, None);
+        let mut identity = Identity::of(cr, scene.watch, scene.namespace, None, |_, _| true);
         if identity.owner.uid.is_empty() {
             identity.owner.uid = UNKNOWN_UID.to_owned();
         }

@@ -4,6 +4,8 @@
 //! by the ApplySet marks on the custom resource and on themselves, and those outside of it by the ledger. Neither the chart nor the spec is
 //! needed.
 
+use std::collections::BTreeSet;
+
 use kube::core::ObjectMeta;
 
 use crate::adoption;
@@ -15,7 +17,7 @@ use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
+use crate::plan::{MANAGED_BY, Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -43,6 +45,16 @@ impl UninstallError {
             UninstallError::List { error, .. } => of_kube(error),
             UninstallError::Unavailable(error) => error.category(),
         }
+    }
+}
+
+fn id_of(kind: &Kind, live: &ObjectMeta) -> ObjectId {
+    ObjectId {
+        group: kind.resource.group.clone(),
+        version: kind.resource.version.clone(),
+        kind: kind.resource.kind.clone(),
+        namespace: live.namespace.clone(),
+        name: live.name.clone().unwrap_or_default(),
     }
 }
 
@@ -75,9 +87,27 @@ impl Leaving<'_> {
         Ok(set_free(objects, &self.rules(), self.kinds, self.calls).await?)
     }
 
-    /// Takes this custom resource's owner reference off objects that are not its release's.
-    pub async fn disown(&self, objects: &[Applied]) -> Result<(), UninstallError> {
-        Ok(disown(objects, self.owner, self.kinds, self.calls).await?)
+    /// Takes this custom resource's owner reference off objects that are not its release's. The manifest may be anybody's: it only says which
+    /// kinds to list.
+    pub async fn disown(&self, manifest: &str) -> Result<(), UninstallError> {
+        let kinds: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
+        let namespace = self.owner.namespace.as_deref();
+        for (group, kind) in kinds {
+            let Some(kind) = self.kinds.any_version(&group, &kind) else { continue };
+            // A namespaced resource cannot own what has no namespace.
+            let namespace = if kind.namespaced { namespace } else { None };
+            if !kind.namespaced && self.owner.namespace.is_some() {
+                continue;
+            }
+            let owned = |live: ObjectMeta| {
+                let is_owned = live.owner_references.iter().flatten().any(|it| it.uid == self.owner.uid);
+                is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
+            };
+            let listed = self.calls.list(&kind, namespace, &format!("{MANAGED_BY}=Helm"), owned).await;
+            let owned = listed.map_err(|error| UninstallError::of_call(&kind, error))?;
+            disown(&owned, self.owner, self.kinds, self.calls).await?;
+        }
+        Ok(())
     }
 
     fn rules(&self) -> Rules<'_> {
@@ -108,13 +138,7 @@ impl Leaving<'_> {
                 continue;
             }
             let applied = |live: ObjectMeta| {
-                let id = ObjectId {
-                    group: kind.resource.group.clone(),
-                    version: kind.resource.version.clone(),
-                    kind: kind.resource.kind.clone(),
-                    namespace: live.namespace.clone(),
-                    name: live.name.clone().unwrap_or_default(),
-                };
+                let id = id_of(&kind, &live);
                 let is_adopted = adoption::is_marked(&live);
                 self.is_ours(&live).then(|| Applied { is_adopted, ..Applied::new(id, live.uid) })
             };
@@ -173,6 +197,12 @@ impl Leaving<'_> {
     /// Controllers copy labels to what they make: an EndpointSlice carries those of its Service.
     fn is_ours(&self, live: &ObjectMeta) -> bool {
         judge(live, self.release, self.namespace, self.owner) == Claim::Ours
+    }
+
+    /// The objects that a manifest names, which may be anybody's. Nothing is asked about them.
+    pub fn named_in(&self, manifest: &str) -> Vec<ObjectId> {
+        let members = members(manifest, self.namespace, self.kinds).unwrap_or_default();
+        members.into_iter().map(|member| member.id).collect()
     }
 
     /// The objects of a manifest that helm recorded.

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
-use kube::api::DynamicObject;
 use serde_json::Value;
 
 use super::subject::Wish;
@@ -14,6 +13,15 @@ use crate::object::{Object, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::is_kept;
 use crate::release::{History, Own, Release, Status};
+
+/// What an object of a render has in the cluster.
+enum LivePart {
+    /// It does not exist, or it is not the release's.
+    Absent,
+    Found(Value),
+    /// It exists outside of the release's namespace, and nothing proves that the release made it.
+    Outside,
+}
 
 impl Subject<'_> {
     /// Makes a first revision over objects that carry the release's marks already: the custom resource was restored or made again, and its
@@ -86,9 +94,9 @@ impl Subject<'_> {
     /// Whether an object of the release exists that an uninstall would have removed.
     async fn stands(&self, objects: &[Object]) -> Result<bool, ReconcileError> {
         for object in objects {
-            let live = self.live_part(object).await?;
-            let annotations = live.as_ref().map(|live| &live["metadata"]["annotations"]);
-            if annotations.is_some_and(|all| !is_kept(|key| all[key].as_str())) {
+            if let LivePart::Found(live) = self.live_part(object).await?
+                && !is_kept(|key| live["metadata"]["annotations"][key].as_str())
+            {
                 return Ok(true);
             }
         }
@@ -115,9 +123,9 @@ impl Subject<'_> {
             let Some(object) = rendered.objects.iter_mut().find(|object| object.id().key() == *key) else { continue };
             let is_new = new.contains(key);
             let missing = match self.live_part(object).await? {
-                Some(live) => generated::keep(object, &live, fields),
-                None if is_new => vec![],
-                None => fields.clone(),
+                LivePart::Found(live) => generated::keep(object, &live, fields),
+                LivePart::Absent if is_new => vec![],
+                LivePart::Absent | LivePart::Outside => fields.clone(),
             };
             let unkept = unkept.as_ref().filter(|_| !is_new).map(|field| match field.as_str() {
                 "" => format!(
@@ -146,7 +154,7 @@ impl Subject<'_> {
             let mut objects: Vec<Object> = hook.objects().cloned().collect();
             for Generated { key, fields, .. } in generated::differences(&objects, &second) {
                 let Some(object) = objects.iter_mut().find(|object| object.id().key() == key) else { continue };
-                if let Some(live) = self.live_part(object).await? {
+                if let LivePart::Found(live) = self.live_part(object).await? {
                     generated::keep(object, &live, &fields);
                 }
             }
@@ -160,22 +168,26 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// An object of the release's namespace as it is, if it carries the release's marks.
-    async fn live_part(&self, object: &Object) -> Result<Option<Value>, ReconcileError> {
+    /// An object as it is, if it carries the release's marks. Outside of the release's namespace the ledger has to name it too.
+    async fn live_part(&self, object: &Object) -> Result<LivePart, ReconcileError> {
         let mut id = object.id();
         let kinds = self.context.kinds.kinds_with(&[object.gvk()]).await?;
-        let Some(kind) = kinds.get(&object.gvk()).filter(|kind| kind.namespaced) else { return Ok(None) };
-        let namespace = id.namespace.get_or_insert_with(|| self.namespace.clone());
-        if *namespace != self.namespace {
-            return Ok(None);
+        let Some(kind) = kinds.get(&object.gvk()) else { return Ok(LivePart::Absent) };
+        if kind.namespaced {
+            id.namespace.get_or_insert_with(|| self.namespace.clone());
         }
-        let live = self.calls.get(kind, &id).await.map_err(ReconcileError::Look)?;
-        // An object with Helm's marks alone is judged again before anything is applied.
-        let is_of_release = |live: &DynamicObject| {
-            matches!(judge(&live.metadata, &self.release, &self.namespace, &self.owner), Claim::Ours | Claim::Helm)
+        let Some(live) = self.calls.get(kind, &id).await.map_err(ReconcileError::Look)? else {
+            return Ok(LivePart::Absent);
         };
-        let live = live.filter(is_of_release);
-        Ok(live.and_then(|live| serde_json::to_value(live).ok()))
+        let noted = async || self.context.trust.ledger.outside(&self.owner_mark()).await;
+        if !self.is_inside(&id) && !noted().await?.iter().any(|noted| noted.key() == id.key()) {
+            return Ok(LivePart::Outside);
+        }
+        // An object with Helm's marks alone is judged again before anything is applied.
+        let claim = judge(&live.metadata, &self.release, &self.namespace, &self.owner);
+        let is_of_release = matches!(claim, Claim::Ours | Claim::Helm);
+        let live = is_of_release.then(|| serde_json::to_value(live).ok()).flatten();
+        Ok(live.map_or(LivePart::Absent, LivePart::Found))
     }
 }
 

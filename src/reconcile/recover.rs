@@ -40,8 +40,11 @@ impl Subject<'_> {
             return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
         }
         let noted = self.noted().await?;
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        let outside: Vec<Applied> = outside.into_iter().map(|id| Applied::new(id, None)).collect();
+        let left_outside = self.whole(&outside, &kinds).await?;
         let kept = |live: &DynamicObject| is_kept(|key| live.annotations().get(key).map(String::as_str));
-        if live.iter().all(|(_, live)| kept(live)) {
+        if live.iter().chain(&left_outside).all(|(_, live)| kept(live)) {
             // Without a noted revision this is a first install that a crash cut short.
             if noted.is_some() || self.told_revision().is_some() {
                 self.tell_uninstalled().await;
@@ -49,8 +52,6 @@ impl Subject<'_> {
             return Ok(Recovered::Gone);
         }
         let revision = noted.as_ref().map(|entry| entry.revision).max(history.latest().map(|latest| latest.revision));
-        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
-        let outside = outside.into_iter().map(|id| Applied::new(id, None));
         let objects: Vec<Applied> = live.into_iter().map(|(applied, _)| applied).chain(outside).collect();
         let message = format!(
             "The operator has no record of the release {} that it can vouch for. It renders the chart again over the {} objects that exist, and keeps the values in them that the chart generates",

@@ -149,7 +149,11 @@ impl Subject<'_> {
             let id = planned.object.id();
             preflight.there.contains(&id) && !preflight.adopted.contains(&id)
         };
-        if !history.iter().any(Release::is_ours)
+        // The signature does not cover the status of a record, so an editor of the namespace can write `uninstalled`.
+        let was_uninstalled = draft.status == Status::PendingInstall
+            && history.get(draft.revision).is_none()
+            && history.iter().any(|release| release.status == Status::Uninstalled);
+        if (was_uninstalled || !history.iter().any(Release::is_ours))
             && !self.keeps_generated.load(Ordering::Relaxed)
             && plan.apply.iter().any(is_there)
         {

@@ -122,7 +122,11 @@ impl<'a> Subject<'a> {
         // Where the ledger cannot be read, the turn fails when it asks for the first time, and says so in the status.
         let noted = context.trust.ledger.get(&identity::owner_mark(cr, &context.watch)).await.ok().flatten();
         let noted = noted.map(|entry| Home { release: entry.release, namespace: entry.namespace });
-        let identity = Identity::of(cr, &context.watch, &context.default_namespace, noted);
+        let has_records = |namespace: &str, release: &str| {
+            let revisions = context.records.revisions(namespace, release);
+            revisions.is_none_or(|revisions| revisions.latest().is_some())
+        };
+        let identity = Identity::of(cr, &context.watch, &context.default_namespace, noted, has_records);
         let calls = context.calls.at(turn.urgency);
         let store = Store::new(calls.clone()).noted_in(context.records.clone());
         let store = store.signed_by(context.trust.signer.clone(), &identity.owner.uid);

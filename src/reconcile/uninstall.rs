@@ -20,6 +20,8 @@ use crate::uninstall::Leaving;
 use crate::wishes::{DELETION_POLICY, Deletion};
 
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// How many objects of an unproven manifest an event names.
+const MAX_NAMED: usize = 10;
 
 impl Subject<'_> {
     /// Removes the release's objects and record, then lets the custom resource go.
@@ -99,7 +101,7 @@ impl Subject<'_> {
         let Some(latest) = history.latest() else { return Ok(vec![]) };
         let kinds = self.context.kinds.kinds();
         let leaving = self.leaving(&kinds, true);
-        leaving.disown(&leaving.members(&latest.manifest.read()).await?).await?;
+        leaving.disown(&latest.manifest.read()).await?;
         for release in history.iter().filter(|release| release.is_owned_by(&self.owner.uid)) {
             self.store.disown(release).await?;
         }
@@ -112,7 +114,8 @@ impl Subject<'_> {
         let mut known: HashSet<ObjectKey> = objects.iter().map(|applied| applied.id.key()).collect();
         let mut add =
             |more: Vec<Applied>| objects.extend(more.into_iter().filter(|found| known.insert(found.id.key())));
-        if let Some(latest) = history.latest().filter(|latest| latest.own.is_none()) {
+        // What an unproven manifest names is found by its marks, in the release's namespace.
+        if let Some(latest) = history.latest().filter(|latest| latest.own.is_none() && latest.is_proven()) {
             add(leaving.members(&latest.manifest.read()).await?);
         }
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
@@ -148,15 +151,7 @@ impl Subject<'_> {
             Err(error) if self.may_leave_behind(&error).await? => self.remove_what_may_be(&leaving, &objects).await?,
             removed => removed?,
         };
-        if !pruned.unproven.is_empty() {
-            let names: Vec<String> = pruned.unproven.iter().map(ToString::to_string).collect();
-            let message = format!(
-                "These objects outside of the namespace stay, since no record that this operator vouches for says that the release {} created them: {}",
-                self.release,
-                names.join(", ")
-            );
-            self.warn("ObjectsLeft", &message).await;
-        }
+        self.tell_left(&history, &leaving, pruned.unproven).await;
         if self.wishes.uninstall_wait {
             let deleted: HashSet<&ObjectId> = pruned.deleted.iter().collect();
             let going: Vec<_> = objects.into_iter().filter(|applied| deleted.contains(&applied.id)).collect();
@@ -179,6 +174,28 @@ impl Subject<'_> {
             self.tell("Uninstalled", description).await;
         }
         Ok(vec![])
+    }
+
+    /// Names the objects outside of the namespace that stay. Those that only an unproven manifest names are not looked at: the answer would
+    /// show its author what exists there.
+    async fn tell_left(&self, history: &History, leaving: &Leaving<'_>, mut left: Vec<ObjectId>) {
+        if let Some(latest) = history.latest().filter(|latest| !latest.is_proven()) {
+            let named = leaving.named_in(&latest.manifest.read()).into_iter();
+            let is_left = |id: &ObjectId| !self.is_inside(id) && !leaving.proven.contains_key(&id.key());
+            left.extend(named.filter(is_left).take(MAX_NAMED));
+        }
+        if left.is_empty() {
+            return;
+        }
+        let mut names: Vec<String> = left.iter().map(ToString::to_string).collect();
+        names.sort();
+        names.dedup();
+        let message = format!(
+            "The operator leaves these objects outside of the namespace alone, since no record that it vouches for says that the release {} created them: {}",
+            self.release,
+            names.join(", ")
+        );
+        self.warn("ObjectsLeft", &message).await;
     }
 
     /// Whether an account may do no more because its namespace is being deleted: its rights may go before the objects do. What is in

@@ -110,7 +110,7 @@ impl Subject<'_> {
         Ok(before)
     }
 
-    fn is_inside(&self, id: &ObjectId) -> bool {
+    pub(super) fn is_inside(&self, id: &ObjectId) -> bool {
         id.namespace.as_ref() == Some(&self.namespace)
     }
 

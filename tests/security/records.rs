@@ -1,172 +1,14 @@
 //! A forged release record leads to no write and no deletion.
-//!
-//! The operator has a namespace of its own here, as in a cluster: whoever writes records in the tenant's namespace cannot write there.
 
 use std::time::Duration;
 
-use chartwright::calls::Calls;
-use chartwright::release::{HeldBy, Hold, Own, Release, Status, Store};
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use chartwright::release::{HeldBy, Hold, Own, Release, Status};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::command_line::{Said, said};
-use crate::harness::{Operator, Project, chartwright, config, stays, until, within};
-
-const RBAC: &str = "rbac.authorization.k8s.io/v1";
-
-/// A chart that makes a ClusterRole and a ConfigMap, so that `allow` covers the cluster by default.
-const CHART: &str = "\
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: '{{ .Release.Name }}'}
-data: {colour: '{{ .Values.colour }}'}
-{{ if ne .Values.colour `small` }}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}
-rules: []
-{{ end }}
----
-apiVersion: v1
-kind: Secret
-metadata: {name: '{{ .Release.Name }}-random'}
-stringData: {password: '{{ randAlphaNum 12 }}'}
-";
-
-struct Tenant {
-    project: Project,
-    system: String,
-}
-
-impl Tenant {
-    async fn new() -> Self {
-        let project = Project::new("Plat").await;
-        project.template("all.yaml", CHART);
-        let system = project.another_namespace("system").await;
-        Tenant { project, system }
-    }
-
-    fn run(&self) -> Operator {
-        self.project.launch().env("POD_NAMESPACE", &self.system).start()
-    }
-
-    fn store(&self) -> Store {
-        Store::new(Calls::new(self.project.client.clone()))
-    }
-
-    fn records(&self) -> Api<DynamicObject> {
-        self.project.objects("v1", "Secret", Some(&self.project.namespace))
-    }
-
-    async fn deploy(&self, colour: &str) {
-        self.project.apply("web", json!({"colour": colour})).await;
-        self.project.deployed("web").await;
-        self.project.condition("web", "Ready", "True").await;
-    }
-
-    async fn record(&self, revision: u32) -> DynamicObject {
-        self.records().get(&format!("sh.helm.release.v1.web.v{revision}")).await.unwrap()
-    }
-
-    /// Creates a copy of a record as another revision, with all its labels and data, and then changes it.
-    async fn copy(&self, from: u32, to: u32, change: impl FnOnce(&mut Release)) {
-        let mut copy = self.record(from).await;
-        copy.metadata = kube::core::ObjectMeta {
-            name: Some(format!("sh.helm.release.v1.web.v{to}")),
-            namespace: Some(self.project.namespace.clone()),
-            labels: copy.metadata.labels.clone(),
-            ..Default::default()
-        };
-        let original = self.store().get(&self.project.namespace, "web", from).await.unwrap();
-        let mut release = Release { revision: to, stored: Default::default(), ..original };
-        change(&mut release);
-        // Through the codec, so that the payload is well formed; labels and signatures are those of the original.
-        let labels = copy.metadata.labels.clone().unwrap_or_default();
-        let signature = copy.data["data"]["chartwright.sig"].clone();
-        self.store().create(&release).await.unwrap();
-        let labels: serde_json::Map<String, Value> = labels
-            .into_iter()
-            .filter(|(key, _)| key.starts_with("chartwright.dev/"))
-            .map(|(key, value)| (key, value.into()))
-            .collect();
-        let mut patch = json!({"metadata": {"labels": labels}});
-        if !signature.is_null() {
-            patch["data"] = json!({"chartwright.sig": signature});
-        }
-        let name = format!("sh.helm.release.v1.web.v{to}");
-        self.records().patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
-    }
-
-    /// Gives a tenant everything in the cluster.
-    fn binding(&self) -> Value {
-        json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": self.evil()},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-            "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": self.project.namespace}]})
-    }
-
-    fn evil(&self) -> String {
-        format!("{}-evil", self.project.namespace)
-    }
-
-    /// For some seconds, and while an edit elsewhere shows that the operator works.
-    async fn nothing_came_of_it(&self) {
-        let bindings = self.project.objects(RBAC, "ClusterRoleBinding", None);
-        let evil = self.evil();
-        let there = stays(Duration::from_secs(3), "no binding is made", async || {
-            bindings.get_opt(&evil).await.unwrap().is_some()
-        });
-        there.await;
-        assert!(bindings.get_opt(&evil).await.unwrap().is_none());
-    }
-
-    /// Waits until this revision, or a later one, is deployed.
-    async fn deployed_from(&self, revision: u32) -> Release {
-        until(&format!("revision {revision} is deployed"), async || {
-            let history = self.store().history(&self.project.namespace, "web").await.ok()?;
-            let latest = history.latest().filter(|it| it.revision >= revision && it.status == Status::Deployed);
-            latest.cloned()
-        })
-        .await
-    }
-
-    /// The resource versions of the objects that the chart makes: they change with every write.
-    async fn versions(&self) -> Vec<Option<String>> {
-        let role = format!("{}-web", self.project.namespace);
-        vec![
-            self.project.get("v1", "ConfigMap", "web").await.and_then(|it| it.resource_version()),
-            self.project.get("v1", "Secret", "web-random").await.and_then(|it| it.resource_version()),
-            self.project.find(RBAC, "ClusterRole", None, &role).await.and_then(|it| it.resource_version()),
-        ]
-    }
-
-    /// The Secrets of the operator.
-    fn own_secrets(&self) -> Api<DynamicObject> {
-        self.project.objects("v1", "Secret", Some(&self.system))
-    }
-
-    async fn lose_ledger(&self) {
-        let all = ListParams::default().labels("chartwright.dev/ledger");
-        self.own_secrets().delete_collection(&DeleteParams::default(), &all).await.unwrap();
-    }
-
-    /// For all releases: a namespace would limit the window.
-    fn trust(&self, arguments: &[&str]) -> Said {
-        let mut command = chartwright();
-        command.arg("trust").args(arguments).args(["--operator-namespace", &self.system]);
-        command.env("KUBECONFIG", self.project.plane().kubeconfig()).current_dir(self.project.dir());
-        said(command)
-    }
-
-    async fn password(&self) -> Value {
-        self.project.get("v1", "Secret", "web-random").await.unwrap().data["data"]["password"].clone()
-    }
-}
-
-fn with_evil(release: &mut Release, evil: &Value) {
-    release.manifest = format!("{}---\n{evil}\n", release.manifest.read()).into();
-}
+use super::tenant::{RBAC, Tenant, with_evil};
+use crate::harness::{config, stays, until, within};
 
 #[tokio::test]
 async fn a_forged_revision_above_ours_writes_nothing_and_is_reported() {
@@ -541,28 +383,6 @@ async fn a_forgery_that_waits_for_the_window_is_not_signed() {
 }
 
 #[tokio::test]
-async fn a_forged_release_name_in_the_status_leads_to_no_other_release() {
-    let tenant = Tenant::new().await;
-    tenant.project.file("theirs/Chart.yaml", "apiVersion: v2\nname: app\nversion: 0.1.0\n");
-    let theirs = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {colour: theirs}\n";
-    tenant.project.file("theirs/templates/all.yaml", theirs);
-    tenant.project.helm("helm4", &["install", "mon", "theirs"]);
-    let before = tenant.project.get("v1", "ConfigMap", "theirs").await.unwrap();
-    let _operator = tenant.run();
-    tenant.deploy("blue").await;
-    tenant.deploy("green").await;
-    let status = json!({"status": {"deployedRelease": {"name": "mon", "revision": 1}}});
-    tenant.project.crs().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    tenant.deploy("red").await;
-    tenant.project.delete("web").await;
-    tenant.project.gone("web").await;
-    let after = tenant.project.get("v1", "ConfigMap", "theirs").await.unwrap();
-    assert_eq!(after.resource_version(), before.resource_version());
-    assert!(tenant.project.helm("helm4", &["list", "-q"]).contains("mon"));
-    assert!(tenant.project.get("v1", "ConfigMap", "web").await.is_none(), "its own release is removed");
-}
-
-#[tokio::test]
 async fn what_a_forged_revision_hides_is_still_removed() {
     let tenant = Tenant::new().await;
     let operator = tenant.run();
@@ -587,29 +407,4 @@ async fn what_a_forged_revision_hides_is_still_removed() {
     tenant.project.delete("web").await;
     tenant.project.gone("web").await;
     assert!(roles.get_opt(&role).await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn an_earlier_state_of_a_deployed_revision_runs_no_hooks_again() {
-    let tenant = Tenant::new().await;
-    tenant.project.template(
-        "hook.yaml",
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n",
-    );
-    let operator = tenant.run();
-    tenant.deploy("blue").await;
-    drop(operator);
-    let before = tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid();
-    // helm rewrites the status, so no signature covers it.
-    let signed = tenant.record(1).await;
-    tenant.project.forge("web", 1, |release| release.status = Status::PendingInstall).await;
-    let part = json!({"data": {"chartwright": signed.data["data"]["chartwright"], "chartwright.sig": signed.data["data"]["chartwright.sig"]}});
-    tenant.records().patch("sh.helm.release.v1.web.v1", &PatchParams::default(), &Patch::Merge(&part)).await.unwrap();
-    let _operator = tenant.run();
-    tenant.deployed_from(2).await;
-    assert_eq!(
-        tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid(),
-        before,
-        "the hook did not run again"
-    );
 }
