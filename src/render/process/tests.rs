@@ -160,7 +160,9 @@ async fn the_programs_environment_is_only_what_is_given() {
 #[tokio::test]
 async fn the_program_gets_no_files_of_ours_and_leaves_no_image_of_its_memory() {
     let _ours = std::fs::File::open("/etc/hosts").unwrap();
-    let script = Script::new("ls -l /proc/self/fd | sed 's/.* -> //'; ulimit -c; ulimit -d");
+    // The operator sets the limit after it has started the program.
+    let wait = "while [ \"$(ulimit -d)\" = unlimited ]; do :; done";
+    let script = Script::new(&format!("{wait}; ls -l /proc/self/fd | sed 's/.* -> //'; ulimit -c; ulimit -d"));
     let limits = Limits { memory: 512 * 1024 * 1024, ..Limits::default() };
     let text = String::from_utf8(script.run(limits).await.unwrap().stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
