@@ -23,6 +23,17 @@ pub fn is_ours(entry: &ManagedFieldsEntry) -> bool {
         && entry.subresource.as_deref().unwrap_or_default().is_empty()
 }
 
+/// The fields of our entry in an object. Null where there is none.
+pub(super) fn ours_in(object: &Value) -> &Value {
+    let is_ours = |entry: &&Value| {
+        entry["manager"] == FIELD_MANAGER
+            && entry["operation"] == "Apply"
+            && entry["subresource"].as_str().unwrap_or_default().is_empty()
+    };
+    let mut entries = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    entries.find(is_ours).map_or(&Value::Null, |entry| &entry["fieldsV1"])
+}
+
 /// Whether `spec.replicas` is among the fields.
 pub fn has_replicas(fields: &Value) -> bool {
     fields.pointer("/f:spec/f:replicas").is_some()
@@ -151,12 +162,19 @@ fn shown(path: &[String]) -> String {
                 }
                 text.push_str(name);
             }
-            Some(("k:", keys)) => text.push_str(&format!("[{}]", keys_shown(keys))),
-            Some((_, item)) => text.push_str(&format!("[{item}]")),
-            None => {}
+            _ => text.push_str(&item_shown(step)),
         }
     }
     text
+}
+
+/// The step of an item as a person writes it.
+pub(super) fn item_shown(step: &str) -> String {
+    match step.split_at_checked(2) {
+        Some(("k:", keys)) => format!("[{}]", keys_shown(keys)),
+        Some((_, item)) => format!("[{item}]"),
+        None => String::new(),
+    }
 }
 
 fn keys_shown(keys: &str) -> String {
