@@ -249,13 +249,15 @@ pub fn decide(known: &Revisions, history: Option<&History>, situation: &Situatio
     }
 }
 
-/// The way of a signed revision that the ledger does not know. None where it does, or where nothing of the revision was applied yet: a
-/// revision is recorded first, noted then, and applied last.
+/// The way of a signed revision that the ledger does not know, or whose status cannot be true. None where nothing of the revision was applied
+/// yet: a revision is recorded first, noted then, and applied last.
 fn noted(latest: &Summary, own: &Own, has_read: bool, situation: &Situation<'_>) -> Option<Course> {
+    let is_finished = |entry: &Entry| entry.finished && entry.revision == latest.revision;
+    let was_deployed = own.was_deployed || matches!(&situation.noted, Noted::Entry(entry) if is_finished(entry));
     match &situation.noted {
         Noted::Nothing => {}
-        // A signed record of an earlier state was written again.
-        Noted::Entry(entry) if entry.finished && entry.revision == latest.revision && is_on_its_way(latest, own) => {
+        // Somebody wrote the status, or a signed record of an earlier state once more.
+        Noted::Entry(_) | Noted::Unknown if was_deployed && !is_after_deployment(latest, own) => {
             return Some(if has_read { Course::Recover } else { Course::Ask });
         }
         Noted::Entry(_) | Noted::Unknown => return None,
@@ -269,10 +271,10 @@ fn noted(latest: &Summary, own: &Own, has_read: bool, situation: &Situation<'_>)
     }
 }
 
-/// Whether a record says that its revision is being brought in, or failed and may be tried again.
-fn is_on_its_way(latest: &Summary, own: &Own) -> bool {
+/// Whether a revision that was deployed may have this status.
+fn is_after_deployment(latest: &Summary, own: &Own) -> bool {
     let is_late = own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
-    latest.status.is_pending() || latest.status == Status::Failed && !is_late
+    matches!(latest.status, Status::Deployed | Status::Superseded) || latest.status == Status::Failed && is_late
 }
 
 /// The record of what is deployed went. If another took the name since, that is another matter.

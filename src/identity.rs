@@ -2,6 +2,8 @@
 //!
 //! Pure, apart from the clock. A reconcile and a preview of it answer these questions here, so that they cannot differ.
 
+use std::collections::HashSet;
+
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -123,6 +125,7 @@ impl Identity {
             crds: self.crds,
             may_own: !hooks::has(Event::PreDelete, hooks),
             made: Made::new(),
+            adopting: HashSet::new(),
         }
     }
 

@@ -62,6 +62,8 @@ pub struct Target<'a> {
     pub may_own: bool,
     /// What this operator knows that it made for the release: Helm's marks are enough on these, also outside of the release's namespace.
     pub made: Made,
+    /// The objects of a Helm release that is being adopted, by its record: Helm's marks are enough on these too.
+    pub adopting: HashSet<ObjectKey>,
 }
 
 /// An object with everything decided, and how it is reached.
@@ -383,11 +385,27 @@ pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<Made,
     }
     let rewritten = newest.into_iter().chain(history.foreign_since_deployed());
     for release in rewritten.filter(|it| it.own.is_none() && it.is_proven() && it.is_claimed()) {
-        for (key, uid) in made(members(&release.manifest.read(), namespace, kinds)?) {
-            proven.entry(key).or_insert(uid);
-        }
+        // helm may have created them anew.
+        proven.extend(made(members(&release.manifest.read(), namespace, kinds)?));
     }
     Ok(proven)
+}
+
+/// The objects of the Helm release that the operator adopts or began to adopt: those of the newest record below its own.
+///
+/// # Errors
+/// A manifest exceeds a limit, so nobody knows what it holds.
+pub fn adopting(history: &History, namespace: &str, kinds: &Kinds) -> Result<HashSet<ObjectKey>, ManifestError> {
+    let first = history.iter().find(|release| release.is_proven()).map(|release| release.revision);
+    let foreign = history.foreign_since_deployed().filter(|release| !release.is_proven());
+    match foreign.last().filter(|release| first.is_none_or(|first| release.revision < first)) {
+        Some(release) => Ok(keys(&members(&release.manifest.read(), namespace, kinds)?)),
+        None => Ok(HashSet::new()),
+    }
+}
+
+pub fn keys(objects: &[Applied]) -> HashSet<ObjectKey> {
+    objects.iter().map(|applied| applied.id.key()).collect()
 }
 
 /// Recorded objects by their keys.

@@ -18,12 +18,12 @@ use crate::apply::crds::{self, GroupKind};
 use crate::apply::handover;
 use crate::apply::replace::{self, is_built_in, is_precious};
 use crate::calls::Calls;
+use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::{Object, ObjectId};
 use crate::ownership::{Claim, judge};
 use crate::plan::{Judged, MANAGED_BY, Plan, Planned, Target, is_kept};
 use crate::protected::rights;
-use crate::release::History;
 use crate::sensitive::{Labels, NoObject, Sensitive};
 
 /// How many objects are asked about at once for one release.
@@ -37,35 +37,11 @@ pub struct Allowed {
     pub adopt: Adoption,
     /// Whether the operator lives in the release's namespace. It adopts no Roles and RoleBindings there: they may be its own.
     pub is_operators: bool,
-    pub helm_marks: HelmMarks,
     /// Make objects again where a change is not possible otherwise.
     pub replace: bool,
     /// Leave objects as they are where a change is not possible. So it is when a revision is gone back to, or taken over:
     /// a claim or a cluster IP is worth more than the wording of an old manifest.
     pub leave: bool,
-}
-
-/// What it means that only Helm's marks on an object name the release.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HelmMarks {
-    /// A Helm release that the operator does not know has them too.
-    #[default]
-    Unconfirmed,
-    /// helm went back to a revision of this operator, which takes the operator's marks off the objects.
-    OfOurs,
-    /// A Helm release is being adopted: the object existed before, and is adopted with it.
-    OfAdopted,
-}
-
-impl HelmMarks {
-    /// By the newest record that may have objects in the cluster and is not one of ours.
-    pub fn by(history: &History, adopts_releases: bool) -> Self {
-        match history.foreign_since_deployed().last() {
-            Some(release) if release.is_proven() && release.is_claimed() => HelmMarks::OfOurs,
-            Some(_) if adopts_releases => HelmMarks::OfAdopted,
-            _ => HelmMarks::Unconfirmed,
-        }
-    }
 }
 
 /// Whether an object that exists and belongs to nobody becomes part of the release.
@@ -258,7 +234,7 @@ impl Asker<'_> {
     async fn ask(&self, planned: &Planned) -> Result<Found, Rejected> {
         let id = planned.object.id();
         if planned.judged != Judged::Wholly || crds::is_of(&planned.object, self.changing) {
-            self.check_owner(planned, &id).await?;
+            self.check_owner(planned, &id, None).await?;
             return Ok(Found::Unjudged);
         }
         match self.calls.dry_run(planned).await {
@@ -272,7 +248,7 @@ impl Asker<'_> {
                 check_content(&planned.object, &id, &answer.object)?;
                 self.note(&id, &answer.object.metadata);
                 if !(self.known)(&id, &uid) {
-                    self.check_owner(planned, &id).await?;
+                    self.check_owner(planned, &id, Some(&answer.object)).await?;
                 }
                 Ok(Found::There { is_helms: handover::handed_over(&answer.object.metadata).is_some() })
             }
@@ -280,18 +256,50 @@ impl Asker<'_> {
         }
     }
 
-    /// An object that we did not record: whose is it?
-    async fn check_owner(&self, planned: &Planned, id: &ObjectId) -> Result<(), Rejected> {
+    /// An object that we did not record: whose is it? `answer` is that of a dry run.
+    async fn check_owner(
+        &self,
+        planned: &Planned,
+        id: &ObjectId,
+        answer: Option<&DynamicObject>,
+    ) -> Result<(), Rejected> {
         let kind = planned.served_as.as_ref().unwrap_or(&planned.kind);
         let live = self.calls.metadata(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         let Some(live) = live else { return Ok(()) };
         // All that is known where the API server cannot judge the object.
         check_sensitive(id, Sensitive::of_metadata(id, &live))?;
         if check_claim(id, &live, self.target, self.allowed)? {
+            if id.namespace.as_deref() != Some(self.target.namespace) {
+                self.check_unchanged(kind, id, answer).await?;
+            }
             self.seen().new.insert(id.clone());
         }
         self.note(id, &live);
         Ok(())
+    }
+
+    /// Whoever writes Secrets in the release's namespace can write the record of a Helm release that names objects outside of it. So those
+    /// are adopted only as they are.
+    async fn check_unchanged(
+        &self,
+        kind: &Kind,
+        id: &ObjectId,
+        answer: Option<&DynamicObject>,
+    ) -> Result<(), Rejected> {
+        let live = self.calls.get(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
+        let is_unchanged = match (&live, answer) {
+            (Some(live), Some(answer)) => content(live).eq(content(answer)),
+            _ => false,
+        };
+        match is_unchanged {
+            true => Ok(()),
+            false => Err(Rejected {
+                category: Category::AdoptionNotAllowed,
+                message: format!(
+                    "{id} belongs to the Helm release that would be adopted and is outside of its namespace, and the chart would change it; make the chart and the values match it, and change it after the adoption"
+                ),
+            }),
+        }
     }
 
     fn note(&self, id: &ObjectId, live: &ObjectMeta) {
@@ -325,7 +333,7 @@ impl Asker<'_> {
     /// Whether an error speaks about the object or about something that is still to come.
     async fn weigh(&self, planned: &Planned, id: &ObjectId, error: Error) -> Result<Found, Rejected> {
         if self.is_excused(&error) {
-            self.check_owner(planned, id).await?;
+            self.check_owner(planned, id, None).await?;
             return Ok(Found::Unjudged);
         }
         let complaint = Rejected::about(id, &error);
@@ -339,7 +347,7 @@ impl Asker<'_> {
             && !is_precious(id)
             && !planned.is_adopted;
         if self.allowed.leave && is_of_object && !may_replace {
-            self.check_owner(planned, id).await?;
+            self.check_owner(planned, id, None).await?;
             let live = self.calls.metadata(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
             // What is there stays; what is not there cannot be left as it is.
             return live.and_then(|live| live.uid).map(Found::Leave).ok_or(complaint);
@@ -348,7 +356,7 @@ impl Asker<'_> {
             return Err(complaint);
         }
         // Immutable for us only if it is ours to change at all.
-        self.check_owner(planned, id).await?;
+        self.check_owner(planned, id, None).await?;
         let live = self.calls.get(&planned.kind, id).await.map_err(|error| Rejected::about(id, &error))?;
         let Some(live) = live else { return Ok(Found::New) };
         let Some(uid) = live.metadata.uid.clone() else { return Ok(Found::New) };
@@ -431,7 +439,7 @@ pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowe
     match judge(live, target.release, target.namespace, target.owner) {
         Claim::Ours => Ok(false),
         Claim::Helm if has_made(id, live, target) => Ok(false),
-        Claim::Helm if allowed.helm_marks != HelmMarks::Unconfirmed => Ok(allowed.helm_marks == HelmMarks::OfAdopted),
+        Claim::Helm if target.adopting.contains(&id.key()) => Ok(true),
         Claim::Helm => Err(belongs(format!(
             "{id} exists and belongs to a Helm release of the same name that this operator did not install; uninstall that release, give the custom resource another name, or, if Helm left the object behind, delete it or remove its label {MANAGED_BY} so that it belongs to nobody"
         ))),
@@ -449,6 +457,11 @@ pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowe
             Err(belongs(format!("{id} exists and belongs to {who}; give the release another name, or remove it there")))
         }
     }
+}
+
+/// All but the metadata and the status.
+fn content(object: &DynamicObject) -> impl Iterator<Item = (&String, &Value)> {
+    object.data.as_object().into_iter().flatten().filter(|(part, _)| *part != "status")
 }
 
 /// Whether a record of this operator names the object. In the release's namespace another object may have taken its name.
@@ -556,6 +569,7 @@ mod tests {
             crds: Crds::Create,
             may_own: true,
             made: Default::default(),
+            adopting: Default::default(),
         };
         let check = |group: &str, is_operators| {
             let id = ObjectId {

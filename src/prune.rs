@@ -96,7 +96,7 @@ pub fn decide(recorded: &Applied, live: &ObjectMeta, rules: &Rules<'_>) -> Verdi
     if is_kept(|key| annotations.and_then(|annotations| annotations.get(key)).map(String::as_str)) {
         return Verdict::Keep("an annotation asks to keep it");
     }
-    if (recorded.is_adopted || adoption::is_marked(live)) && !rules.delete_adopted {
+    if (recorded.is_adopted || adoption::is_marked(live)) && !(rules.delete_adopted && is_inside) {
         return Verdict::Keep("it existed before the release");
     }
     if rules.shipped.contains(&recorded.id.key()) {

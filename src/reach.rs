@@ -24,7 +24,7 @@ use kube::core::GroupVersionKind;
 use crate::discovery::Kinds;
 use crate::error::Category;
 use crate::hooks::{self, Event};
-use crate::object::ObjectId;
+use crate::object::{Object, ObjectId};
 use crate::plan::Plan;
 use crate::release::HookRecord;
 use crate::render::RenderError;
@@ -164,8 +164,13 @@ pub fn of_plan(plan: &Plan, home: &Home<'_>) -> Vec<Outside> {
 /// The same of hooks. Tests are run by a person, with the person's rights. A hook that cannot be read, or whose kind nobody
 /// knows, is not made either.
 pub fn of_hooks(hooks: &[HookRecord], home: &Home<'_>, kinds: &Kinds) -> Vec<Outside> {
-    let objects = hooks.iter().filter(|hook| is_run(&hook.events)).flat_map(hooks::objects_of);
-    let known = objects.filter_map(|object| Some((kinds.get(&object.gvk())?.namespaced, object)));
+    let objects: Vec<Object> = hooks.iter().filter(|hook| is_run(&hook.events)).flat_map(hooks::objects_of).collect();
+    of_objects(&objects, home, kinds)
+}
+
+/// The same of objects whose kind is known.
+pub fn of_objects(objects: &[Object], home: &Home<'_>, kinds: &Kinds) -> Vec<Outside> {
+    let known = objects.iter().filter_map(|object| Some((kinds.get(&object.gvk())?.namespaced, object)));
     known.flat_map(|(is_namespaced, object)| Outside::of(object.id(), is_namespaced, home)).collect()
 }
 

@@ -31,6 +31,9 @@ pub enum UninstallError {
     Unavailable(#[from] Unavailable),
 }
 
+/// What tenants write decides how many kinds and namespaces are asked for.
+const MOST_LISTS: usize = 32;
+
 impl UninstallError {
     fn of_call(kind: &Kind, error: kube::Error) -> Self {
         match Unavailable::of_call(&kind.resource, error) {
@@ -87,24 +90,22 @@ impl Leaving<'_> {
         Ok(set_free(objects, &self.rules(), self.kinds, self.calls).await?)
     }
 
-    /// Takes this custom resource's owner reference off objects that are not its release's. The manifest may be anybody's: it only says which
-    /// kinds to list.
-    pub async fn disown(&self, manifest: &str) -> Result<(), UninstallError> {
-        let kinds: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
-        let namespace = self.owner.namespace.as_deref();
-        for (group, kind) in kinds {
-            let Some(kind) = self.kinds.any_version(&group, &kind) else { continue };
-            // A namespaced resource cannot own what has no namespace.
-            let namespace = if kind.namespaced { namespace } else { None };
-            if !kind.namespaced && self.owner.namespace.is_some() {
-                continue;
-            }
+    /// Takes this custom resource's owner reference off objects that are not its release's: those `outside` of the namespace that it made, and
+    /// those inside. The manifest may be anybody's: it only says which kinds to list.
+    pub async fn disown(&self, manifest: &str, outside: Vec<Applied>) -> Result<(), UninstallError> {
+        disown(&outside, self.owner, self.kinds, self.calls).await?;
+        let named: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
+        let kinds = named.iter().filter_map(|(group, kind)| self.kinds.any_version(group, kind));
+        for kind in kinds.filter(|kind| kind.namespaced && kind.is_manageable).take(MOST_LISTS) {
             let owned = |live: ObjectMeta| {
                 let is_owned = live.owner_references.iter().flatten().any(|it| it.uid == self.owner.uid);
                 is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
             };
-            let listed = self.calls.list(&kind, namespace, &format!("{MANAGED_BY}=Helm"), owned).await;
-            let owned = listed.map_err(|error| UninstallError::of_call(&kind, error))?;
+            let owned = match self.calls.list(&kind, Some(self.namespace), &format!("{MANAGED_BY}=Helm"), owned).await {
+                // Whoever may not list a kind has made nothing of it.
+                Err(kube::Error::Api(status)) if status.code == 403 => continue,
+                listed => listed.map_err(|error| UninstallError::of_call(&kind, error))?,
+            };
             disown(&owned, self.owner, self.kinds, self.calls).await?;
         }
         Ok(())
@@ -166,7 +167,6 @@ impl Leaving<'_> {
         contents: &Contents,
     ) -> Result<Option<String>, UninstallError> {
         // The author of a custom resource says which kinds and namespaces there are.
-        const MOST_LISTS: usize = 32;
         let mut lists = vec![];
         for group_kind in &contents.group_kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));

@@ -6,6 +6,7 @@ mod concurrency;
 mod edges;
 mod forged_states;
 mod forgeries;
+mod helm_marks;
 mod objects;
 mod operators_own;
 mod records;

@@ -110,6 +110,7 @@ impl Scene {
             crds: Crds::Create,
             may_own: true,
             made: Default::default(),
+            adopting: Default::default(),
         };
         let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
         plan(Rendered { objects, ..Default::default() }, &[], &target, &self.kinds).unwrap().apply

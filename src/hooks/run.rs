@@ -318,10 +318,10 @@ impl Runner<'_> {
             None if is_owned => false,
             None => {
                 let is_loose = || judge(live, self.release, self.namespace, self.owner) == Claim::Loose;
-                let is_spared = || is_precious(id) || is_kept(annotation) || id.group == rights::GROUP;
                 let is_here = live.namespace.as_deref() == Some(self.namespace);
-                let is_taken = || self.adopt == Adoption::Asked && is_loose() && !is_spared();
-                is_here && (annotation(HOOK).is_some() || is_taken())
+                let is_spared = is_precious(id) || is_kept(annotation);
+                let is_taken = || self.adopt == Adoption::Asked && is_loose() && id.group != rights::GROUP;
+                is_here && !is_spared && (annotation(HOOK).is_some() || is_taken())
             }
         }
     }

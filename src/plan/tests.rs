@@ -31,7 +31,17 @@ fn planned_with(owner: &Owner, objects: Vec<Value>, before: &[Applied], allow_em
     let objects = objects.into_iter().map(|object| Object::new(object).unwrap()).collect();
     let rendered = Rendered { objects, ..Default::default() };
     let (release, namespace, chart, crds) = ("web", "here", "app", Crds::Create);
-    let target = Target { release, namespace, chart, owner, allow_empty, crds, may_own: true, made: Made::new() };
+    let target = Target {
+        release,
+        namespace,
+        chart,
+        owner,
+        allow_empty,
+        crds,
+        may_own: true,
+        made: Made::new(),
+        adopting: Default::default(),
+    };
     plan(rendered, before, &target, &kinds())
 }
 
@@ -212,6 +222,7 @@ fn the_steps_of_planning_grow_with_the_objects() {
         crds: Crds::Skip,
         may_own: true,
         made: Made::new(),
+        adopting: Default::default(),
     };
     crate::steps::assert_linear("plan", |number| {
         let before = members(&manifest(number * 2), "here", &kinds).unwrap();

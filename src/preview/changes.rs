@@ -3,7 +3,7 @@
 //! The API server fills in its defaults on both sides, so only what really becomes another differs. A Job or a bare pod that is
 //! recorded and not there any more is done, not missing. What nobody would touch is in no list.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use kube::api::DynamicObject;
@@ -19,7 +19,7 @@ use crate::manifest::order;
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::{self, Judged, Planned, Target};
-use crate::preflight::{Allowed, HelmMarks, Preflight, check_claim, complaint_about, has_made, preflight};
+use crate::preflight::{Allowed, Preflight, check_claim, complaint_about, has_made, preflight};
 use crate::prune::{self, Occasion, Rules, Verdict};
 use crate::release::Applied;
 use crate::watches::Prune;
@@ -112,13 +112,11 @@ impl Preview {
     pub async fn claims(&self, scene: &Scene<'_>) -> Result<Vec<(ObjectId, Claim)>, PreviewError> {
         let live = self.live(scene).await?;
         let target = self.target_in(scene)?;
-        let adopts = scene.watch.adopt.allows_releases();
-        let is_believed = HelmMarks::by(&self.history, adopts) != HelmMarks::Unconfirmed;
         let claims = self.plan.ids().filter_map(|id| {
             let metadata = &live.get(&id.key())?.metadata;
             let claim = match judge(metadata, target.release, target.namespace, target.owner) {
                 // It goes with the release, which is told by itself.
-                Claim::Helm if is_believed || has_made(&id, metadata, &target) => Claim::Ours,
+                Claim::Helm if target.adopting.contains(&id.key()) || has_made(&id, metadata, &target) => Claim::Ours,
                 claim => claim,
             };
             Some((id, claim))
@@ -128,8 +126,13 @@ impl Preview {
 
     /// The target, with what records of the operator name.
     fn target_in(&self, scene: &Scene<'_>) -> Result<Target<'_>, PreviewError> {
-        let made = plan::proven(&self.history, &self.identity.namespace, &scene.kinds.kinds())?;
-        Ok(Target { made, ..self.target() })
+        let (kinds, namespace) = (scene.kinds.kinds(), &self.identity.namespace);
+        let made = plan::proven(&self.history, namespace, &kinds)?;
+        let adopting = match scene.watch.adopt.allows_releases() {
+            true => plan::adopting(&self.history, namespace, &kinds)?,
+            false => HashSet::new(),
+        };
+        Ok(Target { made, adopting, ..self.target() })
     }
 
     /// What is there of the planned objects.
@@ -214,8 +217,7 @@ impl Look<'_> {
         let leave = goes_back || matches!(self.preview.manner, Manner::InPlace);
         let replace = if leave { goes_back && replace_going_back } else { replace };
         let is_operators = self.scene.operator == Some(self.preview.identity.namespace.as_str());
-        let helm_marks = HelmMarks::by(&self.preview.history, self.scene.watch.adopt.allows_releases());
-        Allowed { adopt, is_operators, helm_marks, replace, leave }
+        Allowed { adopt, is_operators, replace, leave }
     }
 
     /// What would become of one planned object; None if it stays as it is.

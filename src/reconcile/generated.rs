@@ -12,6 +12,7 @@ use crate::manifest::{Hook, Rendered};
 use crate::object::{Object, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::is_kept;
+use crate::reach;
 use crate::release::{History, Own, Release, Status};
 
 /// What an object of a render has in the cluster.
@@ -119,6 +120,10 @@ impl Subject<'_> {
         if generated.is_empty() {
             return Ok(rendered);
         }
+        // What follows shows whether an object exists.
+        let wanted: Vec<_> = rendered.objects.iter().map(Object::gvk).collect();
+        let kinds = self.context.kinds.kinds_with(&wanted).await?;
+        self.check_outside(reach::of_objects(&rendered.objects, &self.home(), &kinds)).await?;
         for Generated { key, fields, unkept } in &generated {
             let Some(object) = rendered.objects.iter_mut().find(|object| object.id().key() == *key) else { continue };
             let is_new = new.contains(key);

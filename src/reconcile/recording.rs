@@ -138,7 +138,7 @@ impl Subject<'_> {
             own.kept = pruned.kept.clone();
             own.trouble = None;
             own.is_install = said == INSTALLED && description != INSTALLED;
-            (own.hooks, own.is_applied) = (vec![], false);
+            (own.hooks, own.is_applied, own.was_deployed) = (vec![], false, true);
             own.applied_at = self.wishes.progress_deadline.map(|_| clock::now().as_second());
         }
         // While the record is pending, a crash has this done again.

@@ -16,6 +16,7 @@ use crate::discovery::Kinds;
 use crate::error::Category;
 use crate::identity::moved;
 use crate::object::ObjectId;
+use crate::ownership::{Claim, judge};
 use crate::plan::is_kept;
 use crate::release::{Applied, History, Own, Proof, Release, Status, Stored, Text};
 use crate::uninstall::Leaving;
@@ -36,13 +37,17 @@ impl Subject<'_> {
         let found = self.leaving(&kinds, false).find(&self.contents()).await?;
         let live = self.whole(&found, &kinds).await?;
         self.check_not_moved(&kinds).await?;
-        if let Some(going) = live.iter().find(|(_, live)| live.metadata.deletion_timestamp.is_some()) {
-            return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
-        }
         let noted = self.noted().await?;
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         let outside: Vec<Applied> = outside.into_iter().map(|id| Applied::new(id, None)).collect();
-        let left_outside = self.whole(&outside, &kinds).await?;
+        let mut left_outside = self.whole(&outside, &kinds).await?;
+        left_outside.retain(|(_, live)| {
+            matches!(judge(&live.metadata, &self.release, &self.namespace, &self.owner), Claim::Ours | Claim::Helm)
+        });
+        let mut all = live.iter().chain(&left_outside);
+        if let Some(going) = all.find(|(_, live)| live.metadata.deletion_timestamp.is_some()) {
+            return Err(ReconcileError::StillGoing { id: Box::new(going.0.id.clone()) });
+        }
         let kept = |live: &DynamicObject| is_kept(|key| live.annotations().get(key).map(String::as_str));
         if live.iter().chain(&left_outside).all(|(_, live)| kept(live)) {
             // Without a noted revision this is a first install that a crash cut short.

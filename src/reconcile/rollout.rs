@@ -19,7 +19,7 @@ use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::plan::{self, Plan, Planned, Target};
-use crate::preflight::{Allowed, HelmMarks, Preflight, Rejected, preflight};
+use crate::preflight::{Allowed, Preflight, Rejected, preflight};
 use crate::prune::{Occasion, Pruned, Rules, prune};
 use crate::release::{Applied, History, HookRecord, Own, Proof, Release, Status, Stored};
 use crate::watches::Prune;
@@ -117,7 +117,11 @@ impl Subject<'_> {
         }
     }
 
-    async fn bring_in(&self, draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
+    async fn bring_in(&self, mut draft: Release, rendered: Rendered, history: &History) -> Result<Release, Attempt> {
+        if history.get(draft.revision).is_some() {
+            // The signature does not cover the status, which decides the hooks.
+            draft.status = pending_status(&draft, history);
+        }
         // What failed since then is applied anew: it may be what the hook misses.
         let is_applied = |own: &Own| own.is_applied && own.trouble.is_none() && own.owner.uid == self.owner.uid;
         if draft.own.as_ref().is_some_and(is_applied) {
@@ -128,7 +132,8 @@ impl Subject<'_> {
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         let before = self.before(history).await?;
         let (first, last) = hooking::events(&draft);
-        let target = Target { made: self.proven(history).await?, ..self.target(draft.chart_name(), &draft.hooks) };
+        let (made, adopting) = (self.proven(history).await?, self.adopting(history, &kinds)?);
+        let target = Target { made, adopting, ..self.target(draft.chart_name(), &draft.hooks) };
         let mut plan = plan::plan(rendered, &before, &target, &kinds)?;
         self.check_reach(&plan, &draft.hooks, &kinds).await?;
         self.check_noted(plan.ids().chain(before.iter().map(|applied| applied.id.clone())))?;
@@ -142,17 +147,17 @@ impl Subject<'_> {
         self.leave_to_others(&mut plan, &before).await?;
         let known = self.recognised(&before);
         let mut allowed = self.allowed(is_lenient(&draft));
-        allowed.helm_marks = self.helm_marks(history);
         allowed.replace |= allowed.leave && self.wishes.replace_going_back;
         let preflight = self.stage(Stage::Preflight, preflight(&plan, &target, &known, allowed, &self.calls)).await?;
         let is_there = |planned: &Planned| {
             let id = planned.object.id();
             preflight.there.contains(&id) && !preflight.adopted.contains(&id)
         };
-        // The signature does not cover the status of a record, so an editor of the namespace can write `uninstalled`.
+        // An editor of the namespace can write that helm uninstalled the release.
+        let mut since_ours = history.iter().rev().take_while(|release| !release.is_ours());
         let was_uninstalled = draft.status == Status::PendingInstall
             && history.get(draft.revision).is_none()
-            && history.iter().any(|release| release.status == Status::Uninstalled);
+            && since_ours.any(|release| release.status == Status::Uninstalled);
         if (was_uninstalled || !history.iter().any(Release::is_ours))
             && !self.keeps_generated.load(Ordering::Relaxed)
             && plan.apply.iter().any(is_there)
@@ -243,18 +248,15 @@ impl Subject<'_> {
 
     pub(super) fn allowed(&self, leave: bool) -> Allowed {
         let is_operators = self.namespace == self.context.protected.namespace;
-        Allowed {
-            is_operators,
-            helm_marks: HelmMarks::Unconfirmed,
-            adopt: self.wishes.adopt,
-            replace: self.wishes.replace && !leave,
-            leave,
-        }
+        Allowed { is_operators, adopt: self.wishes.adopt, replace: self.wishes.replace && !leave, leave }
     }
 
-    /// What Helm's marks alone say, also outside of the namespace.
-    fn helm_marks(&self, history: &History) -> HelmMarks {
-        HelmMarks::by(history, self.context.watch.adopt.allows_releases())
+    /// The objects of a Helm release that is being adopted.
+    fn adopting(&self, history: &History, kinds: &Kinds) -> Result<HashSet<ObjectKey>, ReconcileError> {
+        match self.context.watch.adopt.allows_releases() {
+            true => Ok(plan::adopting(history, &self.namespace, kinds)?),
+            false => Ok(HashSet::new()),
+        }
     }
 
     pub(super) fn contents_of(&self, plan: &Plan) -> Contents {

@@ -8,10 +8,11 @@
 use std::collections::HashSet;
 
 use super::subject::Wish;
-use super::takeover::is_same_content;
+use super::takeover::{Marks, is_same_content};
 use super::{ReconcileError, Subject};
 use crate::error::Category;
-use crate::release::{History, Own, Release};
+use crate::plan::{self, members};
+use crate::release::{History, Own, Release, Status};
 
 /// What becomes of an unsigned release.
 pub(super) enum Signing {
@@ -28,6 +29,9 @@ impl Subject<'_> {
         if latest.is_proven() {
             // The ledger was lost: only that this is the newest revision is in doubt.
             self.note_again(latest).await?;
+            if latest.status == Status::Deployed {
+                self.note_finished(latest).await?;
+            }
             self.announce_signed(latest).await;
             return Ok(Signing::Signed(Box::new(latest.clone())));
         }
@@ -52,7 +56,10 @@ impl Subject<'_> {
         let sourced = self.sourced(wish, history, latest);
         let request = claimed.and_then(|claimed| claimed.request);
         let own = Own { sourced, request, ..self.own(wish.digest.clone()) };
-        let signed = self.take_in_place(latest, own).await?;
+        // The chart renders these objects, and outside of the namespace they have to carry the operator's marks too.
+        let mut marks = self.marks_of(latest, history).await?;
+        marks.made.retain(|key, _| key.namespace.as_ref() == Some(&self.namespace));
+        let signed = self.take_in_place(latest, own, marks).await?;
         self.announce_signed(&signed).await;
         Ok(Signing::Signed(Box::new(signed)))
     }
@@ -64,17 +71,31 @@ impl Subject<'_> {
         for release in history.iter().filter(|release| !release.is_proven()) {
             let claimed = release.claimed.as_deref().filter(|claimed| claimed.owner.is_same_resource(&owner));
             let Some(claimed) = claimed else { continue };
-            let own = Own { owner: owner.clone(), ..claimed.clone() };
+            let was_deployed = matches!(release.status, Status::Deployed | Status::Superseded);
+            let own = Own { owner: owner.clone(), was_deployed, ..claimed.clone() };
             signed = Some(self.store.update(&Release { own: Some(own), ..release.clone() }).await?);
         }
         let signed = match signed.filter(|signed| signed.revision == latest.revision) {
             Some(signed) => signed,
             // helm dropped our part of it.
-            None => self.take_in_place(latest, self.own(latest.digest_label().unwrap_or_default().to_owned())).await?,
+            None => {
+                let own = self.own(latest.digest_label().unwrap_or_default().to_owned());
+                self.take_in_place(latest, own, self.marks_of(latest, history).await?).await?
+            }
         };
         self.note_again(&signed).await?;
+        if signed.status == Status::Deployed {
+            self.note_finished(&signed).await?;
+        }
         self.announce_signed(&signed).await;
         Ok(Signing::Signed(Box::new(signed)))
+    }
+
+    /// Those of a release that the operator made.
+    async fn marks_of(&self, latest: &Release, history: &History) -> Result<Marks, ReconcileError> {
+        let mut made = self.proven(history).await?;
+        made.extend(plan::made(members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?));
+        Ok(Marks { made, adopting: HashSet::new() })
     }
 
     async fn announce_signed(&self, signed: &Release) {

@@ -19,10 +19,18 @@ use crate::error::Category;
 use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectKey};
-use crate::plan::{self, Planned, members};
-use crate::preflight::{Allowed, HelmMarks, Rejected, preflight};
+use crate::plan::{self, Made, Planned, Target, members};
+use crate::preflight::{Rejected, preflight};
 use crate::release::mask::sourced;
 use crate::release::{Applied, HeldBy, History, Hold, HookRecord, Own, Release, Status};
+
+/// On which objects Helm's marks are enough.
+pub(super) struct Marks {
+    /// The release made them.
+    pub made: Made,
+    /// They were a Helm release's.
+    pub adopting: HashSet<ObjectKey>,
+}
 
 impl Subject<'_> {
     /// Makes the latest revision ours, which helm wrote with the content of one of ours.
@@ -32,7 +40,8 @@ impl Subject<'_> {
         };
         let taken = Taken { latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
         let fresh = Own { sourced: self.sourced(wish, history, latest), ..self.own(String::new()) };
-        let taken = self.take_in_place(latest, taken.own(fresh)).await?;
+        let marks = Marks { made: self.proven(history).await?, adopting: HashSet::new() };
+        let taken = self.take_in_place(latest, taken.own(fresh), marks).await?;
         let hold = taken.own.as_ref().and_then(|own| own.hold.as_ref());
         let (revision, description) = (taken.revision, &taken.description);
         match hold {
@@ -72,7 +81,8 @@ impl Subject<'_> {
         if is_deployed && is_same_content(latest, &rendered, wish) {
             let sourced = self.sourced(wish, history, latest);
             let own = Own { sourced, request: None, ..self.own(wish.digest.clone()) };
-            match self.take_in_place(latest, own).await {
+            let adopting = plan::keys(&members(&latest.manifest.read(), &self.namespace, &kinds)?);
+            match self.take_in_place(latest, own, Marks { made: Made::new(), adopting }).await {
                 // A record has no crds/: if one of those is gone, only a new revision creates it.
                 Err(error) if is_about_unknown_kind(&error) => {}
                 taken => {
@@ -118,7 +128,12 @@ impl Subject<'_> {
     }
 
     /// Applies the objects of a recorded revision where they are, and signs its record.
-    pub(super) async fn take_in_place(&self, latest: &Release, mut own: Own) -> Result<Release, ReconcileError> {
+    pub(super) async fn take_in_place(
+        &self,
+        latest: &Release,
+        mut own: Own,
+        marks: Marks,
+    ) -> Result<Release, ReconcileError> {
         journal::note_revision(latest.revision);
         let members = members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?;
         // Before anything is touched: what cannot be recorded is not taken.
@@ -127,8 +142,12 @@ impl Subject<'_> {
         self.store.check_size(&draft)?;
         // First, as with every revision: a crash leaves a record whose content the ledger confirms.
         self.note_again(&draft).await?;
-        own.objects = self.apply_in_place(latest).await?;
-        Ok(self.store.update(&Release { own: Some(own), ..latest.clone() }).await?)
+        own.objects = self.apply_in_place(latest, marks).await?;
+        // Whatever its status says: it is not installed once more.
+        own.was_deployed = true;
+        let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
+        self.note_finished(&taken).await?;
+        Ok(taken)
     }
 
     /// Where in the values those from elsewhere are. Whoever wrote the record, they are where ours are, or were.
@@ -139,12 +158,13 @@ impl Subject<'_> {
 
     /// Applies the objects of a revision that is there, and says what they are. What has ended and was cleaned up is not
     /// started again, and what cannot be changed is left as it is.
-    async fn apply_in_place(&self, release: &Release) -> Result<Vec<Applied>, ReconcileError> {
+    async fn apply_in_place(&self, release: &Release, marks: Marks) -> Result<Vec<Applied>, ReconcileError> {
         let rendered = manifest::read_record(&release.manifest.read())?;
         self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let target = self.target(release.chart_name(), &release.hooks);
+        let Marks { made, adopting } = marks;
+        let target = Target { made, adopting, ..self.target(release.chart_name(), &release.hooks) };
         let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
         self.check_reach(&plan, &[], &kinds).await?;
         let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
@@ -152,12 +172,7 @@ impl Subject<'_> {
         self.leave_to_others(&mut plan, &there).await?;
         self.store.settle();
         let known = |_: &_, _: &str| false;
-        let helm_marks = match release.is_claimed() {
-            true => HelmMarks::OfOurs,
-            false => HelmMarks::OfAdopted,
-        };
-        let allowed = Allowed { helm_marks, ..self.allowed(true) };
-        let preflight = preflight(&plan, &target, &known, allowed, &self.calls);
+        let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls);
         let preflight = self.stage(Stage::Preflight, preflight).await?;
         plan.note_adopted(&preflight.all_adopted(), &self.owner);
         self.mark_parent(&self.contents_of(&plan).union(&self.contents())).await?;

@@ -10,7 +10,7 @@ use crate::children::Sight;
 use crate::object::ObjectId;
 use crate::plan::{self, Made, members};
 use crate::release::proof::content_hash;
-use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release};
+use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release, Status};
 use crate::trust::Entry;
 use crate::trust::ledger::{Observed, check_outside};
 
@@ -23,8 +23,10 @@ impl Subject<'_> {
         history: &History,
     ) -> Result<(), ReconcileError> {
         // What has expired must not count again if somebody writes it anew.
-        let oldest = history.iter().next().map_or(release.revision, |oldest| oldest.revision);
-        self.put_note(release, objects, oldest).await
+        let expired = history.clone().with(release.clone()).expired(self.wishes.max_history);
+        let stays = |it: &&Release| it.status == Status::Deployed || !expired.contains(&it.revision);
+        let oldest = history.iter().filter(|it| it.is_proven()).find(stays);
+        self.put_note(release, objects, oldest.map_or(release.revision, |oldest| oldest.revision)).await
     }
 
     /// Notes a revision whose objects are known already.
@@ -44,6 +46,7 @@ impl Subject<'_> {
         let (before, outside) = (ledger.get(&owner).await?, ledger.outside(&owner).await?);
         let all: Vec<ObjectId> = objects.cloned().chain(outside).collect();
         let entry = self.entry(release, all.iter());
+        let oldest = oldest.max(before.as_ref().map_or(0, |before| before.oldest));
         let is_same = |it: &Entry| it.revision == entry.revision && it.content == entry.content;
         let finished = before.is_some_and(|before| is_same(&before) && before.finished);
         Ok(ledger.put(&owner, Entry { oldest, finished, ..entry }).await?)

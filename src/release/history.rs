@@ -78,11 +78,14 @@ impl History {
         if self.get(revision).is_some_and(Release::is_rebuilt) {
             return true;
         }
-        let stood = |own: &Own| own.is_rebuilt || own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
+        let stood = |own: &Own| {
+            own.was_deployed || own.is_rebuilt || own.trouble.as_ref().is_some_and(|trouble| trouble.is_late)
+        };
         let before = self.iter().rev().filter(|release| release.revision < revision);
         let mut tell = before.filter_map(|release| match release.status {
             Status::Deployed | Status::Superseded => Some(true),
-            Status::Uninstalled => Some(false),
+            // helm drops our part where it uninstalls.
+            Status::Uninstalled if release.own.is_none() => Some(false),
             _ => release.own.as_ref().is_some_and(stood).then_some(true),
         });
         tell.next().unwrap_or(false)

@@ -63,6 +63,9 @@ pub struct Own {
     /// All objects were applied and pruned, and only hooks are still to come. Written only where there are some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_applied: bool,
+    /// The revision was deployed. The status of a record says so too, but no signature covers that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_deployed: bool,
 }
 
 /// The custom resource that the release belongs to.

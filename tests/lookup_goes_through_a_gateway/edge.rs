@@ -50,6 +50,7 @@ async fn open_within(project: &Project, lookup: Lookup, calls: Calls, limits: Li
         crds: Default::default(),
         may_own: true,
         made: Default::default(),
+        adopting: Default::default(),
     };
     let fence = Fence::new(lookup, &target, &History::default());
     let mut catalog = kinds.catalog.clone();

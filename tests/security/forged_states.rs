@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use chartwright::release::Status;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use serde_json::json;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 
 use super::tenant::{Tenant, with_objects};
 use crate::harness::{config, stays, until, within};
@@ -32,25 +32,90 @@ async fn a_forged_release_name_in_the_status_leads_to_no_other_release() {
     assert!(tenant.project.get("v1", "ConfigMap", "web").await.is_none(), "its own release is removed");
 }
 
+const INSTALL_HOOK: &str =
+    "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n";
+
+impl Tenant {
+    /// Forges a state, deletes what the hook of the install made, and changes the spec where one is given. Then a new revision is made, and the
+    /// hook does not run again.
+    async fn no_install_runs_again(&self, state: Status, colour: Option<&str>) {
+        let hook = self.project.configs();
+        hook.delete("hook", &DeleteParams::default()).await.unwrap();
+        self.forge_state(1, state).await;
+        if let Some(colour) = colour {
+            self.project.apply("web", json!({"colour": colour})).await;
+        }
+        let _operator = self.run();
+        self.deployed_from(2).await;
+        self.project.condition("web", "Ready", "True").await;
+        assert!(hook.get_opt("hook").await.unwrap().is_none(), "{state:?}: the hook of an install ran again");
+    }
+}
+
 #[tokio::test]
-async fn an_earlier_state_of_a_deployed_revision_runs_no_hooks_again() {
+async fn no_state_of_a_deployed_revision_runs_the_hooks_of_an_install_again() {
+    let states = [
+        (Status::PendingInstall, None),
+        (Status::Unknown, None),
+        (Status::Unknown, Some("green")),
+        (Status::Uninstalling, Some("green")),
+    ];
+    for (state, colour) in states {
+        let tenant = Tenant::new().await;
+        tenant.project.template("hook.yaml", INSTALL_HOOK);
+        let operator = tenant.run();
+        tenant.deploy("blue").await;
+        drop(operator);
+        tenant.no_install_runs_again(state, colour).await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_signed_in_the_window_is_not_installed_again() {
     let tenant = Tenant::new().await;
-    tenant.project.template(
-        "hook.yaml",
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: hook\n  annotations: {helm.sh/hook: pre-install}\n",
-    );
+    tenant.project.template("hook.yaml", INSTALL_HOOK);
     let operator = tenant.run();
     tenant.deploy("blue").await;
     drop(operator);
-    let before = tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid();
-    tenant.forge_state(1, Status::PendingInstall).await;
+    tenant.lose_ledger().await;
+    let operator = tenant.run();
+    tenant.project.not_ready("web", "RecordUnproven").await;
+    tenant.trust(&["open", "--for", "5m", "--yes"]).good();
+    tenant.project.condition("web", "Ready", "True").await;
+    drop(operator);
+    tenant.no_install_runs_again(Status::PendingInstall, None).await;
+}
+
+#[tokio::test]
+async fn a_record_that_has_expired_is_not_believed_when_it_is_written_again() {
+    let tenant = Tenant::new().await;
+    tenant.project.watch_with("maxHistory: 1");
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    let mut expired = tenant.record(1).await;
+    expired.metadata.resource_version = None;
+    expired.metadata.uid = None;
+    for colour in ["green", "red"] {
+        tenant.deploy(colour).await;
+    }
+    drop(operator);
+    let write = async || {
+        let records = tenant.records();
+        records.delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await.ok();
+        records.create(&PostParams::default(), &expired).await.unwrap();
+    };
+    write().await;
     let _operator = tenant.run();
-    tenant.deployed_from(2).await;
-    assert_eq!(
-        tenant.project.get("v1", "ConfigMap", "hook").await.unwrap().uid(),
-        before,
-        "the hook did not run again"
-    );
+    tenant.deploy("black").await;
+    write().await;
+    tenant.project.annotate("web", "chartwright.dev/rollback-to", "1").await;
+    let refused = |status: &Value| {
+        let conditions = status["conditions"].as_array()?.iter();
+        let reasons: Vec<_> = conditions.filter_map(|condition| condition["reason"].as_str()).collect();
+        reasons.iter().any(|reason| ["RecordUnproven", "NoSuchRevision"].contains(reason)).then_some(())
+    };
+    tenant.project.told("web", "going back is refused", refused).await;
+    assert_eq!(tenant.project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "black");
 }
 
 #[tokio::test]

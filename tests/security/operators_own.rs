@@ -226,8 +226,13 @@ async fn a_hook_deletes_no_claim_no_token_and_nothing_that_is_kept_or_adopted() 
     let token = annotated(token, json!({"kubernetes.io/service-account.name": "default"}));
     let kept = annotated(config("kept", "old"), json!({"helm.sh/resource-policy": "keep"}));
     let adopted = annotated(config("adopted", "old"), json!({"chartwright.dev/adopted": "x/y"}));
+    // A hook of a Helm release may hold data, too.
+    let hooked = json!({"helm.sh/hook": "pre-install", "helm.sh/resource-policy": "keep"});
+    let mut claim_of_hook = annotated(claim.clone(), hooked.clone());
+    claim_of_hook["metadata"]["name"] = json!("claim-of-hook");
+    let kept_of_hook = annotated(config("kept-of-hook", "old"), hooked);
     let _operator = project.run();
-    for object in [claim, token, kept, adopted] {
+    for object in [claim, token, kept, adopted, claim_of_hook, kept_of_hook] {
         let before = project.create(within(&project.namespace, object.clone())).await;
         let (kind, name) = (object["kind"].as_str().unwrap(), before.name_any());
         let mut hook = annotated(object.clone(), json!({"helm.sh/hook": "pre-install"}));

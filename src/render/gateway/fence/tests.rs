@@ -21,6 +21,7 @@ fn fence(lookup: Lookup, history: &History) -> Fence {
         crds: Default::default(),
         may_own: true,
         made: Default::default(),
+        adopting: Default::default(),
     };
     Fence::new(lookup, &target, history)
 }
