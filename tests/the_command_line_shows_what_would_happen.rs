@@ -27,7 +27,10 @@ async fn an_unchanged_resource_has_no_diff(project: Project, spec: Value) {
     project.apply("web", spec.clone()).await;
     project.deployed("web").await;
     let web = project.named("web");
-    assert_nothing(project.cli(&["diff", &web]), "right after the install");
+    let said = until("no Job is being deleted", async || {
+        Some(project.cli(&["diff", &web])).filter(|said| !said.err.contains("is being deleted"))
+    });
+    assert_nothing(said.await, "right after the install");
     project.condition("web", "Ready", "True").await;
     delete_pods(&project).await;
     assert_nothing(project.cli(&["diff", &web]), "after its pods were made again");
