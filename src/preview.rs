@@ -73,6 +73,8 @@ pub struct Preview {
     pub history: History,
     pub course: Course,
     pub manner: Manner,
+    /// The revision whose record has the objects. None where the chart was rendered.
+    pub source: Option<u32>,
     /// The name of the chart that the plan is made from.
     pub chart: String,
     /// The hooks of the revision.
@@ -188,9 +190,14 @@ impl Preview {
             after_taking(taking, own, is_observed, &history, &situation)
         })?;
         let drafter = Drafter { identity: &identity, history: &history, values, scene, redactor };
-        let Drafted { plan, chart, hooks, before, manner } = drafter.planned(route).await?;
+        let Drafted { plan, source, chart, hooks, before, manner } = drafter.planned(route).await?;
         let redactor = Redactor::default();
-        Ok(Preview { identity, history, course, manner, chart, hooks, before, plan, redactor })
+        Ok(Preview { identity, history, course, manner, source, chart, hooks, before, plan, redactor })
+    }
+
+    /// The record that has the objects, if they are not rendered.
+    pub fn record(&self) -> Option<&Release> {
+        self.history.get(self.source?)
     }
 
     /// The revision that stays although the spec says something else.
@@ -242,6 +249,7 @@ struct Drafter<'a> {
 /// A plan, what it is made from, what was there before, and how it is brought in.
 struct Drafted {
     plan: Plan,
+    source: Option<u32>,
     chart: String,
     hooks: Vec<HookRecord>,
     before: Vec<Applied>,
@@ -264,7 +272,7 @@ impl Drafter<'_> {
                     if !matches!(manner, Manner::Rollout { .. }) {
                         plan.prune.clear();
                     }
-                    return Ok(Drafted { plan, chart, hooks, before, manner });
+                    return Ok(Drafted { plan, source: Some(record.revision), chart, hooks, before, manner });
                 }
             }
         }
@@ -273,7 +281,7 @@ impl Drafter<'_> {
         let hooks: Vec<HookRecord> = rendered.hooks.iter().map(hooks::recorded).collect();
         let (plan, before) = self.plan(rendered, &chart, &hooks).await?;
         self.check_reach(&plan, &hooks).await?;
-        Ok(Drafted { plan, chart, hooks, before, manner: Manner::Rollout { is_lenient: false } })
+        Ok(Drafted { plan, source: None, chart, hooks, before, manner: Manner::Rollout { is_lenient: false } })
     }
 
     /// Refuses what the operator would refuse, as far as it is known here which objects are the operator's own.

@@ -1,17 +1,17 @@
 //! `chartwright status` shows all custom resources, or one down to its pods; `chartwright support-bundle` packs it all, without secrets.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::command_line::said;
+use crate::harness::command_line::{said, unpacked};
 use crate::harness::{Project, chartwright, config, control_plane, tool, until};
 
 fn deployment(name: &str, behaviour: &str) -> Value {
@@ -123,19 +123,6 @@ async fn who_watches_sees_a_line_for_each_change() {
     reader.join().unwrap();
 }
 
-/// The files of an archive.
-fn unpacked(archive: &[u8]) -> BTreeMap<String, String> {
-    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(archive));
-    let entries = archive.entries().unwrap().map(|entry| {
-        let mut entry = entry.unwrap();
-        let path = entry.path().unwrap().display().to_string();
-        let mut text = String::new();
-        entry.read_to_string(&mut text).unwrap();
-        (path.split_once('/').unwrap().1.to_owned(), text)
-    });
-    entries.collect()
-}
-
 #[tokio::test]
 async fn a_support_bundle_holds_everything_but_secrets() {
     let project = Project::of_objects().await;
@@ -172,11 +159,20 @@ async fn a_support_bundle_holds_everything_but_secrets() {
     let bundle = |more: &[&str]| {
         let mut command = chartwright();
         command.args(["support-bundle", "-o", "a.tgz", "--deployment", &operator]).args(more);
-        command.env("KUBECONFIG", control_plane().kubeconfig()).env("CHARTWRIGHT_HELM", tool("helm4"));
+        // An administrator too, under a name by which the audit log tells the calls.
+        command.env("KUBECONFIG", project.dir().join("kubeconfig")).env("CHARTWRIGHT_HELM", tool("helm4"));
         command.current_dir(project.dir());
         said(command)
     };
+    let since = Timestamp::now();
     let said = bundle(&[]).good();
+    let logs = until("the audit log tells of the logs", async || {
+        let calls = project.calls_since(since).into_iter().filter(|call| call.contains("/log?"));
+        Some(calls.collect::<Vec<_>>()).filter(|calls| !calls.is_empty())
+    });
+    for log in logs.await {
+        assert!(log.contains("limitBytes=4194304"), "{log}");
+    }
     for part in ["a.tgz holds:", "/web/history.yaml", "missing.txt says why", "look at it before you give it away"] {
         assert!(said.contains(part), "{part:?} is missing:\n{said}");
     }

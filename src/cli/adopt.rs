@@ -6,7 +6,6 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::asking::is_agreed;
-use super::consent::{self, Consent};
 use super::output::{Format, print, tell};
 use super::waiting::{Patience, failure, is_true};
 use super::wanted::{Ready, Wanted};
@@ -41,8 +40,6 @@ pub struct Args {
     #[arg(short, long)]
     pub yes: bool,
     #[command(flatten)]
-    pub consent: Consent,
-    #[command(flatten)]
     pub patience: Patience,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
@@ -62,7 +59,7 @@ struct Obstacles {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = ready.preview().await?;
+    let preview = ready.preview("take over the objects of").await?;
     let mut obstacles = Obstacles { release: taken_over(&preview), ..Obstacles::default() };
     for (id, claim) in preview.claims(&scene).await? {
         match claim {
@@ -85,14 +82,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(refusal) = obstacles.refusal(ready.watch.adopt, &preview.identity.namespace) {
         bail!(refusal);
     }
-    let Some(found) = &ready.found else {
+    if ready.found.is_none() {
         let wish =
             if obstacles.loose.is_empty() { String::new() } else { format!(" with the annotation {ADOPT}: \"true\"") };
         bail!("the custom resource is not in the cluster yet; apply it{wish}, and the operator takes this over");
-    };
-    let namespace = found.release_namespace(&ready.session.namespace);
-    let findings: Vec<_> = obstacles.loose.iter().filter_map(|id| consent::outside(id, &namespace)).collect();
-    args.consent.obtain("have the operator take over these objects", &findings)?;
+    }
     match is_wanted(&args)? {
         true => take(&args, &ready, &obstacles).await,
         false => Ok(ExitCode::FAILURE),

@@ -6,16 +6,25 @@
 
 use anyhow::bail;
 
+use super::access::Session;
 use super::asking::is_agreed;
 use super::output::tell;
 use crate::object::{Object, ObjectId};
+use crate::release::{Proof, Release, Signer};
 
-/// The flags by which a person consents in advance.
+/// The flags by which a person consents in advance to what a command creates.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Consent {
     /// Allow objects that are cluster-scoped or in another namespace than the release
     #[arg(long)]
     pub allow_outside_namespace: bool,
+    #[command(flatten)]
+    pub records: RecordConsent,
+}
+
+/// The flag of a command that uses a release record and creates nothing.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct RecordConsent {
     /// Allow a release record whose signature cannot be verified
     #[arg(long)]
     pub allow_unproven: bool,
@@ -61,16 +70,38 @@ impl Consent {
         match is_agreed("continue?")? {
             Some(true) => Ok(()),
             Some(false) => bail!("nothing was done"),
-            None => bail!("refused, and nothing was done; look at the objects above, and allow them with {flags}"),
+            None => bail!("refused, and nothing was done; look at what is listed above, and allow it with {flags}"),
         }
     }
 
     fn covers(&self, reason: Reason) -> bool {
         match reason {
             Reason::OutsideNamespace => self.allow_outside_namespace,
-            Reason::Unproven => self.allow_unproven,
+            Reason::Unproven => self.records.allow_unproven,
         }
     }
+}
+
+impl RecordConsent {
+    /// Fails without consent where nothing vouches for the record. The caller must not have acted on it before.
+    ///
+    /// # Arguments
+    /// `act`: what the command would do with the record, as in "run the tests of".
+    pub fn obtain(self, act: &str, session: &Session, release: &Release) -> anyhow::Result<()> {
+        let consent = Consent { allow_outside_namespace: false, records: self };
+        consent.obtain(act, doubt(session, release).as_slice())
+    }
+}
+
+/// Why the record is not known to be the operator's. Without a key, nothing is known of any record.
+pub fn doubt(session: &Session, release: &Release) -> Option<Finding> {
+    let why = match (&session.signer, &release.proof) {
+        (Signer::Unchecked, _) => session.unverified.clone().unwrap_or_else(|| "nobody verified it".to_owned()),
+        (_, Proof::Missing(doubt)) => doubt.sentence().to_owned(),
+        (_, Proof::Record | Proof::Content | Proof::CopyOf { .. }) => return None,
+    };
+    let object = format!("the record of revision {} of the release {}", release.revision, release.name);
+    Some(Finding { object, why, reason: Reason::Unproven })
 }
 
 /// The flags that are missing, each once.
@@ -138,12 +169,11 @@ mod tests {
         // Nobody can be asked where tests run without a terminal.
         let refused = Consent::default().obtain("create this", &findings);
         if let Err(error) = refused {
-            assert!(error.to_string().ends_with("allow them with --allow-outside-namespace"), "{error}");
+            assert!(error.to_string().ends_with("allow it with --allow-outside-namespace"), "{error}");
         }
         assert_eq!(flags(&findings.iter().collect::<Vec<_>>()).as_deref(), Some("--allow-outside-namespace"));
-        assert!(
-            Consent { allow_outside_namespace: true, allow_unproven: false }.obtain("create this", &findings).is_ok()
-        );
+        let allowed = Consent { allow_outside_namespace: true, ..Consent::default() };
+        assert!(allowed.obtain("create this", &findings).is_ok());
         assert!(Consent::default().obtain("create this", &[]).is_ok());
     }
 

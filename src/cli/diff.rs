@@ -16,6 +16,9 @@ use crate::preview::unified::{coloured, unified};
 /// comes from a file: this is what `kubectl apply -f` of it would lead to. The data of Secrets is masked, and so are values that
 /// came from ConfigMaps and Secrets; one that becomes another is shown as changed. Nothing is written.
 ///
+/// Where the objects come from a release record, the dry runs would be of whatever somebody wrote into it. The command refuses a record
+/// that the operator's public key does not verify, unless --allow-unproven is set.
+///
 /// The exit code is 0 if nothing would change, 1 if something would, and 2 if that cannot be told: the chart does not render,
 /// the API server refuses an object, or the operator would do nothing for a reason that is printed.
 #[derive(Debug, clap::Args)]
@@ -39,7 +42,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = ready.preview().await?;
+    let preview = ready.preview("send dry runs with your rights of the objects of").await?;
     let changes = preview.changes(&scene).await?;
     if let Some(revision) = preview.held() {
         tell(&format!(

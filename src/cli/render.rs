@@ -11,7 +11,7 @@ use super::wanted::Wanted;
 ///
 /// They come in the order of application, with every label, annotation and owner reference that the operator adds, and with the
 /// data of Secrets: nothing is masked. Where nothing changed since the last revision, they are those of its record: random passwords are as they
-/// are. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
+/// are. The command refuses a record that the operator's public key does not verify, unless --allow-unproven is set. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
 /// its UID is then not known, and a word stands for it.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -32,7 +32,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = ready.preview().await?;
+    let preview = ready.preview("print the objects of").await?;
     let objects = preview.objects(&scene).await?;
     let values: Vec<&Value> = objects.iter().map(|object| object.value()).collect();
     print(&match args.output {

@@ -6,7 +6,8 @@ use anyhow::bail;
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::access::{Access, Found, Session};
+use super::access::{Access, Found, Session, Verification};
+use super::consent::RecordConsent;
 use super::get::no_such_revision;
 use super::output::{Format, print};
 use super::waiting::{Patience, failure};
@@ -16,9 +17,12 @@ use crate::wishes::ROLLBACK_TO;
 
 /// Go back to an earlier revision
 ///
-/// Without a number this is the last one before the latest that was deployed. A new revision is made of it, and it is held until
+/// Without a number this is the last proven one before the latest that was deployed. A new revision is made of it, and it is held until
 /// the spec or the chart changes, or until --resume. Only the annotation chartwright.dev/rollback-to is written; the operator
 /// does the rest, so no rights on the release's objects are needed.
+///
+/// Everybody who may write Secrets in the namespace can change a release record. The command refuses a revision whose record the
+/// operator's public key does not verify, unless --allow-unproven is set. The operator verifies the record once more.
 ///
 /// The exit code is 0 when the revision is deployed, and 1 if that fails or takes too long.
 #[derive(Debug, clap::Args)]
@@ -37,7 +41,11 @@ pub struct Args {
     #[command(flatten)]
     pub patience: Patience,
     #[command(flatten)]
+    pub consent: RecordConsent,
+    #[command(flatten)]
     pub access: Access,
+    #[command(flatten)]
+    pub verification: Verification,
     /// Print data for scripts
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -46,17 +54,22 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (named, rest) = named::read(&args.resource)?;
     let wanted = revision(rest, args.resume)?;
-    let session = args.access.connect().await?;
+    let session = args.access.connect_verifying(&args.verification).await?;
     let found = session.find(&named).await?;
     let history = session.revisions(&found).await?;
     if !found.was_deployed() {
         bail!("the {} is no custom resource of the operator, or nothing was deployed for it yet", found.shown());
     }
     let wish = Wish { args: &args, session: &session, found: &found };
-    match args.resume {
-        true => wish.resume(&history).await,
-        false => wish.go_back(target(&history, wanted)?, &history).await,
+    if args.resume {
+        return wish.resume(&history).await;
     }
+    let target = target(&history, wanted)?;
+    if wanted.is_none() {
+        session.tell_unproven(history.iter().filter(|release| release.revision > target.revision));
+    }
+    args.consent.obtain("ask the operator to go back to", &session, target)?;
+    wish.go_back(target.revision, &history).await
 }
 
 fn revision(words: &[String], is_resumed: bool) -> Result<Option<u32>, Usage> {
@@ -69,15 +82,17 @@ fn revision(words: &[String], is_resumed: bool) -> Result<Option<u32>, Usage> {
 }
 
 /// The revision to go back to.
-fn target(history: &History, wanted: Option<u32>) -> anyhow::Result<u32> {
+fn target(history: &History, wanted: Option<u32>) -> anyhow::Result<&Release> {
     if let Some(wanted) = wanted {
-        return history.get(wanted).map(|release| release.revision).ok_or_else(|| no_such_revision(history, wanted));
+        return history.get(wanted).ok_or_else(|| no_such_revision(history, wanted));
     }
     let latest = history.latest().map_or(0, |latest| latest.revision);
     let was_good = |release: &&Release| matches!(release.status, Status::Deployed | Status::Superseded);
-    match history.iter().rev().filter(|release| release.revision < latest).find(was_good) {
-        Some(good) => Ok(good.revision),
-        None => bail!("there is no revision before {latest} to go back to"),
+    let mut good = history.iter().rev().filter(|release| release.revision < latest).filter(was_good);
+    match (good.clone().find(|release| release.is_proven()), good.next()) {
+        (Some(proven), _) => Ok(proven),
+        (None, None) => bail!("there is no revision before {latest} to go back to"),
+        (None, Some(_)) => bail!("no revision before {latest} is proven; `chartwright history` says why"),
     }
 }
 
@@ -213,7 +228,7 @@ fn resumed(status: &Value, before: &Value, history: &History) -> Option<Outcome>
 mod tests {
     use super::*;
     use crate::release::codec::tests::release;
-    use crate::release::{Hold, Trouble};
+    use crate::release::{Doubt, Hold, Proof, Trouble};
 
     fn words(text: &str) -> Vec<String> {
         text.split_whitespace().map(str::to_owned).collect()
@@ -236,7 +251,7 @@ mod tests {
     #[test]
     fn without_a_number_it_is_the_last_good_one_before_the_latest() {
         use Status::{Deployed, Failed, PendingUpgrade, Superseded};
-        let of = |statuses: &[Status]| target(&history(statuses), None);
+        let of = |statuses: &[Status]| target(&history(statuses), None).map(|release| release.revision);
         assert_eq!(of(&[Superseded, Superseded, Deployed]).unwrap(), 2);
         assert_eq!(of(&[Superseded, Failed, Deployed]).unwrap(), 1);
         assert_eq!(of(&[Superseded, Deployed, Failed]).unwrap(), 2, "what was deployed before it failed");
@@ -245,9 +260,24 @@ mod tests {
     }
 
     #[test]
+    fn a_revision_that_is_not_proven_is_no_default() {
+        let of = |proofs: &[Proof]| {
+            let releases =
+                proofs.iter().zip(1..).map(|(proof, revision)| Release { revision, proof: proof.clone(), ..release() });
+            let history = History::new(releases.collect());
+            target(&history, None).map(|release| release.revision)
+        };
+        let forged = || Proof::Missing(Doubt::Signature);
+        assert_eq!(of(&[Proof::Record, forged(), Proof::Record]).unwrap(), 1);
+        assert_eq!(of(&[Proof::Record, Proof::Content, forged()]).unwrap(), 2);
+        let refusal = of(&[forged(), forged(), Proof::Record]).unwrap_err().to_string();
+        assert!(refusal.starts_with("no revision before 3 is proven"), "{refusal}");
+    }
+
+    #[test]
     fn a_revision_that_is_not_there_is_refused_with_those_that_are() {
         let history = history(&[Status::Superseded, Status::Deployed]);
-        assert_eq!(target(&history, Some(2)).unwrap(), 2);
+        assert_eq!(target(&history, Some(2)).unwrap().revision, 2);
         assert_eq!(target(&history, Some(7)).unwrap_err().to_string(), "there is no revision 7; there are 1, 2");
     }
 

@@ -15,7 +15,7 @@ use kube::core::GroupVersionKind;
 use serde_json::json;
 
 use super::access::{Access, Found, Session, Verification};
-use super::consent::{Consent, Finding, Reason};
+use super::consent::{Consent, Finding, doubt};
 use super::output::{Format, print, table, tell};
 use super::{consent, named, waiting};
 use crate::discovery::{Cache, Kinds};
@@ -24,7 +24,7 @@ use crate::hooks::run::{Begun, HookError, Look, Runner};
 use crate::hooks::{self, Event, Policy, words};
 use crate::plan::Owner;
 use crate::preflight::Adoption;
-use crate::release::{HookPhase, HookRecord, HookRun, Proof, Release, Signer, Store, StoreError};
+use crate::release::{HookPhase, HookRecord, HookRun, Release, Store, StoreError};
 
 const PAUSE: Duration = Duration::from_millis(250);
 /// The operator may write the record at the same time.
@@ -135,17 +135,6 @@ fn chosen(release: &Release, only: &[String]) -> anyhow::Result<Vec<usize>> {
     }
     let is_meant = |hook: &usize| only.is_empty() || only.contains(&release.hooks[*hook].name);
     Ok(all.into_iter().filter(is_meant).collect())
-}
-
-/// Why the record is not known to be the operator's.
-fn doubt(session: &Session, release: &Release) -> Option<Finding> {
-    let why = match (&session.signer, &release.proof) {
-        (Signer::Unchecked, _) => session.unverified.clone().unwrap_or_else(|| "nobody verified it".to_owned()),
-        (_, Proof::Missing(doubt)) => doubt.sentence().to_owned(),
-        (_, Proof::Record | Proof::Content | Proof::CopyOf { .. }) => return None,
-    };
-    let object = format!("the record of revision {} of the release {}", release.revision, release.name);
-    Some(Finding { object, why, reason: Reason::Unproven })
 }
 
 fn owner(found: &Found) -> Owner {

@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 
 use super::access::{Access, Session, release_name};
+use super::output::Format;
 use super::status::look::{self, Which};
 use super::status::{self, told::Told};
 use super::{asking, output};
@@ -157,7 +158,8 @@ async fn show(format: &str, choice: &Choice, operator: &Operator) -> anyhow::Res
     let waiting = waiting(&session, choice).await?;
     if format == "json" {
         let waiting: Vec<_> = waiting.iter().map(data).collect();
-        return output::print(&format!("{:#}\n", json!({"open": is_open, "window": state, "waiting": waiting})));
+        let data = json!({"open": is_open, "window": state, "waiting": waiting});
+        return output::print(&Format::Json.text(&data)?);
     }
     let text = match state {
         None => "never opened".to_owned(),

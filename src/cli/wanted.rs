@@ -9,13 +9,14 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 
 use super::access::{Access, Found, Session, Verification};
+use super::consent::RecordConsent;
 use super::output::tell;
 use super::{Project, Usage, named};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, Kind};
 use crate::error::sentence;
 use crate::object::Object;
-use crate::preview::{Preview, PreviewError, Scene};
+use crate::preview::{Preview, Scene};
 use crate::render::Helm;
 use crate::watches::{self, Watch, Watches};
 use crate::yaml;
@@ -34,6 +35,8 @@ pub struct Wanted {
     pub access: Access,
     #[command(flatten)]
     pub verification: Verification,
+    #[command(flatten)]
+    pub consent: RecordConsent,
 }
 
 /// Everything that a preview needs.
@@ -49,6 +52,7 @@ pub struct Ready {
     pub cr: CustomResource,
     /// Where it is in the cluster, if it is.
     pub found: Option<Found>,
+    consent: RecordConsent,
 }
 
 impl Ready {
@@ -65,17 +69,24 @@ impl Ready {
             warn: |warning| tell(&format!("warning: {warning}")),
         }
     }
-}
 
-impl Ready {
     /// What the next reconcile would do. Says on stderr where the operator would see the release records differently.
-    pub async fn preview(&self) -> Result<Preview, PreviewError> {
+    ///
+    /// # Arguments
+    /// `act`: what the command would do with the objects of a release record.
+    ///
+    /// # Errors
+    /// Also where the objects come from a record that nothing vouches for, and the person does not consent.
+    pub async fn preview(&self, act: &str) -> anyhow::Result<Preview> {
         let preview = Preview::of(&self.cr, &self.scene()).await?;
-        let is_trusted = preview.history.latest().is_some_and(|latest| latest.own.is_some());
-        if let Some(why) = self.session.unverified.as_ref().filter(|_| is_trusted) {
-            tell(&format!("warning: the release record is taken as it is: {why}"));
-        }
         self.session.tell_unproven(preview.history.latest());
+        let is_trusted = preview.history.latest().is_some_and(|latest| latest.own.is_some());
+        match preview.record() {
+            Some(record) => self.consent.obtain(act, &self.session, record)?,
+            None => self.session.unverified.iter().filter(|_| is_trusted).for_each(|why| {
+                tell(&format!("warning: the release record is taken as it is: {why}"));
+            }),
+        }
         Ok(preview)
     }
 }
@@ -110,7 +121,7 @@ impl Wanted {
             (None, None) => return Err(Usage("which custom resource? Name it, or a file with -f".to_owned()).into()),
         };
         let operator = self.verification.operator_namespace.clone();
-        Ok(Ready { session, watch, helm, kinds, watched, operator, cr, found })
+        Ok(Ready { session, watch, helm, kinds, watched, operator, cr, found, consent: self.consent })
     }
 
     /// The entry of a kind, in whichever version. The charts of others are not loaded: what is wrong with them does not matter here.

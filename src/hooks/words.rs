@@ -17,7 +17,7 @@ use crate::object::ObjectId;
 const LINES: i64 = 10;
 const CHARACTERS: usize = 600;
 /// How much of a log is read. Whoever writes the log decides how long a line is.
-const LOG_BYTES: u64 = 16 * 1024;
+const LOG_BYTES: usize = 16 * 1024;
 /// How much of one line is kept.
 const LINE_CHARACTERS: usize = 1000;
 /// Stands where text was cut. The redactor looks for halves of secret values beside it.
@@ -66,32 +66,29 @@ pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words>
         _ => return None,
     };
     let mut words = of_pod(&pod)?;
-    let params = LogParams {
-        container: Some(words.container.clone()),
-        tail_lines: Some(LINES),
-        limit_bytes: Some(LOG_BYTES as i64),
-        ..LogParams::default()
-    };
-    words.lines = match calls.within(log(&pods, &words.pod, &params)).await {
+    let params =
+        LogParams { container: Some(words.container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
+    words.lines = match calls.within(log(&pods, &words.pod, params, LOG_BYTES)).await {
         Ok(log) => lines(&log),
         Err(error) => vec![format!("(the log cannot be read: {})", sentence(&error))],
     };
     Some(words)
 }
 
-/// The bytes of a log. They need not be text, and a limit in bytes may cut a character in two.
-async fn log(pods: &Api<Pod>, pod: &str, params: &LogParams) -> Result<Vec<u8>, kube::Error> {
+/// The bytes of a log, so many at most. They need not be text, and the limit may cut a character in two.
+pub async fn log(pods: &Api<Pod>, pod: &str, params: LogParams, most: usize) -> Result<Vec<u8>, kube::Error> {
     let mut bytes = vec![];
+    let params = LogParams { limit_bytes: i64::try_from(most).ok(), ..params };
     // The limit holds here as well: a kubelet may not know the parameter.
-    let stream = pods.log_stream(pod, params).await?;
-    pin!(stream.take(LOG_BYTES)).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
+    let stream = pods.log_stream(pod, &params).await?;
+    pin!(stream.take(most as u64)).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
     Ok(bytes)
 }
 
 /// The lines of a log, each so long at most. What was cut ends with a mark.
 fn lines(log: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(log);
-    let is_cut = log.len() as u64 >= LOG_BYTES;
+    let is_cut = log.len() >= LOG_BYTES;
     let count = text.lines().count();
     let shortened = |(number, line): (usize, &str)| {
         let mut shown: String = line.chars().take(LINE_CHARACTERS).collect();
@@ -174,7 +171,7 @@ mod tests {
         let long = format!("{}\nend", "ä".repeat(5000));
         let cut = lines(long.as_bytes());
         assert_eq!(cut, [format!("{}…", "ä".repeat(LINE_CHARACTERS)), "end".to_owned()]);
-        let most = [&vec![b'x'; LOG_BYTES as usize - 3], &b"\nhu"[..]].concat();
+        let most = [&vec![b'x'; LOG_BYTES - 3], &b"\nhu"[..]].concat();
         assert_eq!(lines(&most).last().unwrap(), "hu…", "the limit cut a word");
         assert_eq!(lines(&[b'a', 0xc3]), ["a\u{fffd}"], "half a character");
     }

@@ -1,5 +1,7 @@
 //! The program as a person or a script calls it.
 
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
@@ -53,6 +55,12 @@ impl Project {
         command
     }
 
+    /// The files of a support bundle of the project's namespace.
+    pub fn support_bundle(&self) -> BTreeMap<String, String> {
+        self.cli(&["support-bundle", "-o", "a.tgz", "--force"]).good();
+        unpacked(&std::fs::read(self.dir().join("a.tgz")).expect("an archive"))
+    }
+
     /// `apps.t1-1.test.chartwright.dev/web`: other tests have the same kind in other groups.
     pub fn named(&self, name: &str) -> String {
         format!("{}.{}/{name}", self.resource.plural, self.resource.group)
@@ -66,6 +74,19 @@ impl Project {
         assert_eq!(said.code, 0, "{arguments:?}: {said:?}");
         said.out
     }
+}
+
+/// The files of a support bundle.
+pub fn unpacked(archive: &[u8]) -> BTreeMap<String, String> {
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(archive));
+    let entries = archive.entries().unwrap().map(|entry| {
+        let mut entry = entry.unwrap();
+        let path = entry.path().unwrap().display().to_string();
+        let mut text = String::new();
+        entry.read_to_string(&mut text).unwrap();
+        (path.split_once('/').unwrap().1.to_owned(), text)
+    });
+    entries.collect()
 }
 
 pub fn said(mut command: Command) -> Said {

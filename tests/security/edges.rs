@@ -1,5 +1,6 @@
 //! The command line, logs, hooks and packaging leak and permit nothing.
 
+mod bundle;
 mod command_line;
 mod output;
 mod packaging;

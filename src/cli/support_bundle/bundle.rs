@@ -1,6 +1,7 @@
 //! What goes into the archive, and how it is packed. Pure.
 //!
-//! Every text goes through the redactor here, whatever was masked before: there is one way in.
+//! Every text goes through the redactor here, whatever was masked before: there is one way in. Control characters are written out after
+//! that, since secrets may hold some.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +13,14 @@ use serde_json::Value;
 
 use super::masking::encoded_twice;
 use super::suspicion::is_common;
+use crate::cli::output::yaml;
 use crate::printable::escaped;
 use crate::redaction::Redactor;
 
 /// Names the reasons for which something is not there.
 pub const MISSING: &str = "missing.txt";
 /// The longest text of one file. The end of a log says more than its beginning.
-const LONGEST: usize = 4 * 1024 * 1024;
+pub const LONGEST: usize = 4 * 1024 * 1024;
 
 #[derive(Default)]
 pub struct Bundle {
@@ -62,13 +64,9 @@ impl Bundle {
         &mut self.redactor
     }
 
-    /// Adds a text, cut to its end where it is too long.
+    /// Adds a text, of which the end is kept where it is too long.
     pub fn text(&mut self, path: impl Into<String>, text: &str) {
-        let mut start = text.len().saturating_sub(LONGEST);
-        while !text.is_char_boundary(start) {
-            start += 1;
-        }
-        self.files.insert(path.into(), Content::Text(escaped(&text[start..]).into_owned()));
+        self.files.insert(path.into(), Content::Text(text.to_owned()));
     }
 
     /// Adds data.
@@ -101,24 +99,34 @@ impl Bundle {
         let mut files = BTreeMap::new();
         for (path, content) in self.files {
             let text = match content {
-                Content::Text(text) => text,
+                // What is cut off goes last: nobody recognizes half of a secret.
+                Content::Text(text) => end_of(&self.redactor.text(&text)).to_owned(),
                 Content::Data(mut value) => {
                     self.redactor.object(&mut value);
-                    serde_yaml::to_string(&value).unwrap_or_else(|error| {
-                        self.missing.push(format!("{path}: {error}"));
+                    let text = yaml(&value).unwrap_or_else(|error| {
+                        self.missing.push(format!("{path}: {error:#}"));
                         String::new()
-                    })
+                    });
+                    self.redactor.text(&text).into_owned()
                 }
             };
-            files.insert(path, self.redactor.text(&text).into_owned());
+            files.insert(path, escaped(&text).into_owned());
         }
         let missing = match self.missing.is_empty() {
             true => "Nothing is missing.\n".to_owned(),
             false => self.missing.iter().map(|line| format!("{line}\n")).collect(),
         };
-        files.insert(MISSING.to_owned(), self.redactor.text(&missing).into_owned());
+        files.insert(MISSING.to_owned(), escaped(&self.redactor.text(&missing)).into_owned());
         files
     }
+}
+
+fn end_of(text: &str) -> &str {
+    let mut start = text.len().saturating_sub(LONGEST);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
 }
 
 /// The archive: all files in one directory of this name.
@@ -147,6 +155,8 @@ mod tests {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     use serde_json::json;
+
+    use crate::printable::is_printable;
     use std::io::Read;
 
     fn unpacked(archive: &[u8]) -> BTreeMap<String, String> {
@@ -208,6 +218,24 @@ mod tests {
         bundle.text("a.log", &format!("{}end", "ö".repeat(LONGEST)));
         let files = unpacked(&pack(&bundle.redacted(), "s", Timestamp::now()).unwrap());
         assert!(files["s/a.log"].len() <= LONGEST && files["s/a.log"].ends_with("end"));
+    }
+
+    #[test]
+    fn no_file_speaks_to_a_terminal_and_data_stays_the_same() {
+        let evil = "a\u{1b}[2J\u{9b}2J\u{202e}\rb";
+        let data = json!({"note": evil, evil: ["plain", evil]});
+        let mut bundle = Bundle::default();
+        bundle.text("status.txt", &format!("{evil}, hidden \u{1b}value"));
+        bundle.data("resource.yaml", data.clone());
+        bundle.lacks("a.log", evil);
+        bundle.hide(["hidden \u{1b}value".to_owned()]);
+        let files = bundle.redacted();
+        for (path, text) in &files {
+            assert!(is_printable(text), "{path}: {text:?}");
+        }
+        assert_eq!(files["status.txt"], "a\\u{1b}[2J\\u{9b}2J\\u{202e}\\rb, ***");
+        assert!(files[MISSING].starts_with("a.log: a\\u{1b}[2J"), "{}", files[MISSING]);
+        assert_eq!(crate::yaml::parse(&files["resource.yaml"]).unwrap(), data);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::discovery::{Cache, Kind, Kinds};
 use crate::error::sentence;
 use crate::release::mask::{self, MASK};
 use crate::render::Helm;
+use crate::trust::{ledger, window};
 use crate::{watches, yaml};
 
 /// Custom resources that are looked at one by one. The table has all of them.
@@ -241,8 +242,9 @@ impl Collector<'_> {
         let mut all = true;
         for namespace in namespaces {
             let api: Api<Secret> = Api::namespaced(session.calls.client(), namespace);
-            // Records are known by their own ways, and large.
-            let params = ListParams::default().fields("type!=helm.sh/release.v1");
+            // Records are known by their own ways, and large. The ledger and the window hold names of releases, and no secrets.
+            let without = ["helm.sh/release.v1", ledger::TYPE, window::TYPE].map(|kind| format!("type!={kind}"));
+            let params = ListParams::default().fields(&without.join(","));
             match session.calls.within(api.list(&params)).await {
                 Ok(list) => list.items.iter().for_each(|secret| bundle.hide(masking::texts(secret))),
                 Err(error) => {

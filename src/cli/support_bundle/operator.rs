@@ -1,5 +1,6 @@
 //! The operator's own part of a bundle: its Deployment, its pods and their logs, its Lease, its metrics and its rights.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,13 +11,14 @@ use kube::ResourceExt;
 use kube::api::{Api, ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
 
-use super::bundle::{Bundle, file_name};
+use super::bundle::{Bundle, LONGEST, file_name};
 use super::masking;
 use crate::cli::access::Session;
 use crate::cli::status::picture::Picture;
 use crate::discovery::Kinds;
 use crate::error::sentence;
 use crate::health;
+use crate::hooks::words;
 
 /// Our own manifests have the first, everything that operator-sdk scaffolds the second.
 const LABELS: [&str; 2] = ["app.kubernetes.io/name=chartwright", "control-plane=controller-manager"];
@@ -155,9 +157,12 @@ impl OperatorPart {
                 };
                 let suffix = if previous { "-previous" } else { "" };
                 let path = format!("operator/logs/{}-{}{suffix}.log", file_name(&name), file_name(&container.name));
-                match session.calls.within(api.logs(&name, &params)).await {
-                    Ok(text) => {
-                        let (shown, left_out) = lines.of(&text);
+                match session.calls.within(words::log(&api, &name, params, LONGEST)).await {
+                    Ok(log) => {
+                        if log.len() >= LONGEST {
+                            bundle.lacks(&path, &format!("what follows the first {LONGEST} bytes was not read"));
+                        }
+                        let (shown, left_out) = lines.of(&whole_lines(&log));
                         if left_out > 0 {
                             let why = "about custom resources that were not looked at, or not JSON";
                             bundle.lacks(&path, &format!("{left_out} lines are {why}; leave out -n to have them"));
@@ -209,6 +214,16 @@ impl OperatorPart {
     }
 }
 
+/// The text of a log that was read up to the limit. A last line that the limit cut is left out: nobody recognizes half of a secret.
+fn whole_lines(log: &[u8]) -> Cow<'_, str> {
+    let is_cut = log.len() >= LONGEST;
+    let end = log.iter().rposition(|byte| *byte == b'\n').filter(|_| is_cut);
+    String::from_utf8_lossy(match (is_cut, end) {
+        (false, _) => log,
+        (true, end) => log.get(..end.map_or(0, |end| end + 1)).unwrap_or_default(),
+    })
+}
+
 /// Where a pod serves its metrics, as the API server's proxy wants to have it: `https:web-1:8443`.
 fn metrics_port(pod: &Pod) -> String {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
@@ -253,6 +268,15 @@ mod tests {
         assert_eq!(port(&["--leader-elect"]), "a:8080");
         assert_eq!(port(&["--metrics-secure", "--metrics-bind-address=:8443"]), "https:a:8443");
         assert_eq!(port(&["--metrics-secure=false", "--metrics-addr=0.0.0.0:9090"]), "a:9090");
+    }
+
+    #[test]
+    fn a_line_that_the_limit_cut_is_left_out() {
+        assert_eq!(whole_lines(b"one\ntw"), "one\ntw", "nothing was cut");
+        assert_eq!(whole_lines(b"one\n\xff\n"), "one\n\u{fffd}\n", "a log need not be text");
+        let filled = |start: &str| [start.as_bytes(), &vec![b'x'; LONGEST]].concat();
+        assert_eq!(whole_lines(&filled("one\nsecr")), "one\n");
+        assert_eq!(whole_lines(&filled("")), "");
     }
 
     #[test]

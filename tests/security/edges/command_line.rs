@@ -1,12 +1,14 @@
-//! `chartwright test` runs what a release record says, with the rights of the person who runs it. Whoever may write Secrets in the
-//! namespace writes the record.
+//! `chartwright test` and `diff` use what a release record says with the rights of the person who runs them, and `rollback` and `render` hand
+//! it on. Whoever may write Secrets in the namespace writes the record.
 
-use chartwright::release::HookRecord;
+use chartwright::calls::Calls;
+use chartwright::release::{HookRecord, Release, Store};
 use kube::api::{Api, DynamicObject};
 use serde_json::{Value, json};
 
-use crate::harness::command_line::Said;
-use crate::harness::{Project, annotated, config, within};
+use crate::harness::command_line::{Said, said};
+use crate::harness::forging::as_crds;
+use crate::harness::{Project, annotated, config, until, within};
 
 const FLAG: &str = "--allow-outside-namespace";
 
@@ -117,6 +119,121 @@ async fn commands_say_which_records_the_operator_did_not_sign() {
     let said = project.cli(&["history", &web, "-o", "json", "--operator-namespace", "kube-public"]);
     assert_eq!(said.err, "");
     assert_eq!(proven(said.json()), Value::Null);
+}
+
+/// A namespace without an operator, and so without its key.
+const NO_KEY: [&str; 2] = ["--operator-namespace", "kube-public"];
+
+#[tokio::test]
+async fn render_and_diff_use_no_record_that_is_not_proven_without_a_flag() {
+    let project = deployed().await;
+    let (web, evil) = (project.named("web"), format!("{}-evil", project.namespace));
+    let manifest = format!("---\n{}---\n{}", as_crds(&config("web", "red")), as_crds(&binding(&evil)));
+    project.forge("web", 1, |release| release.manifest = manifest.as_str().into()).await;
+    let asked = || std::fs::read_to_string(project.plane().audit_log()).unwrap().contains(&evil);
+    for (command, code) in [("render", 1), ("diff", 2)] {
+        let refused = project.cli(&[&[command, web.as_str()][..], &NO_KEY].concat());
+        assert_eq!((refused.code, refused.out.as_str()), (code, ""), "{refused:?}");
+        assert!(refused.err.contains("the record of revision 1 of the release web"), "{refused:?}");
+        assert!(refused.err.contains("no public key") && refused.err.contains("--allow-unproven"), "{refused:?}");
+        let mut unnamed = project.command_line(&[command, &web]);
+        unnamed.env_remove("CHARTWRIGHT_OPERATOR_NAMESPACE");
+        let refused = said(unnamed);
+        assert_eq!((refused.code, refused.out.as_str()), (code, ""), "{refused:?}");
+        assert!(refused.err.contains("without --operator-namespace"), "{refused:?}");
+        // With the key, it is known that the operator would not use it either, so there is nothing to allow.
+        let refused = project.cli(&[command, &web, "--allow-unproven"]);
+        assert!(refused.code == code && refused.err.contains("is not proven"), "{refused:?}");
+    }
+    assert!(!asked(), "nobody was asked about an object of the forged record");
+    for (command, code) in [("render", 0), ("diff", 1)] {
+        let allowed = project.cli(&[&[command, web.as_str(), "--allow-unproven"][..], &NO_KEY].concat());
+        assert!(allowed.code == code && allowed.out.contains(&evil), "{allowed:?}");
+        assert!(allowed.err.contains("no public key"), "it is shown all the same: {allowed:?}");
+    }
+    until("the audit log tells of the dry run", async || asked().then_some(())).await;
+    assert!(!exists(&project.objects("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", None), &evil).await);
+    // What the chart renders needs no record.
+    project.file("next.yaml", &next(&project));
+    for command in ["render", "diff"] {
+        let said = project.cli(&[&[command, "-f", "next.yaml"][..], &NO_KEY].concat());
+        assert!(said.out.contains("green") && !said.out.contains(&evil), "{said:?}");
+    }
+}
+
+/// The custom resource with another spec, as a file.
+fn next(project: &Project) -> String {
+    let resource = &project.resource;
+    let spec = json!({"objects": [config("web", "green")]});
+    json!({"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {"name": "web"}, "spec": spec})
+        .to_string()
+}
+
+#[tokio::test]
+async fn adopt_lists_no_objects_of_a_record_that_is_not_proven_without_a_flag() {
+    let project = deployed().await;
+    project.create(within(&project.namespace, config("precious", "blue"))).await;
+    let manifest = format!("---\n{}", as_crds(&config("precious", "red")));
+    project.forge("web", 1, |release| release.manifest = manifest.as_str().into()).await;
+    let web = project.named("web");
+    let arguments = [&["adopt", web.as_str()][..], &NO_KEY].concat();
+    let refused = project.cli(&arguments);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{refused:?}");
+    assert!(refused.err.contains("no public key") && refused.err.contains("--allow-unproven"), "{refused:?}");
+    let allowed = project.cli(&[&arguments[..], &["--allow-unproven"]].concat());
+    assert!(allowed.out.contains("precious exists and belongs to nobody"), "{allowed:?}");
+}
+
+#[tokio::test]
+async fn rollback_goes_to_no_record_that_is_not_proven_without_a_flag() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    for colour in ["blue", "green", "red"] {
+        project.apply("web", json!({"objects": [config("web", colour)]})).await;
+        project.deployed("web").await;
+    }
+    // The records are to stay as they are forged.
+    drop(operator);
+    let evil = |release: &mut Release| {
+        let manifest = release.manifest.read().replace("data:", "data:\n  evil: \"true\"");
+        release.manifest = manifest.as_str().into();
+    };
+    project.forge("web", 2, evil).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let mut planted = store.get(&project.namespace, "web", 2).await.unwrap();
+    planted = Release { revision: 4, stored: Default::default(), ..planted };
+    store.create(&planted).await.unwrap();
+    let web = project.named("web");
+    let call = |more: &[&str]| project.cli(&[&["rollback", web.as_str(), "--no-wait"], more].concat());
+    let wish = async || project.crs().get("web").await.unwrap().metadata.annotations.unwrap_or_default();
+    let wish = async || wish().await.remove("chartwright.dev/rollback-to");
+
+    for forged in ["2", "4"] {
+        let refused = call(&[forged]);
+        assert_eq!((refused.code, refused.out.as_str()), (1, ""), "{refused:?}");
+        assert!(refused.err.contains(&format!("the record of revision {forged} of the release web")), "{refused:?}");
+        assert!(refused.err.contains("--allow-unproven"), "{refused:?}");
+    }
+    let refused = call(&[&["1"][..], &NO_KEY].concat());
+    assert!(refused.code == 1 && refused.err.contains("no public key"), "{refused:?}");
+    assert_eq!(wish().await, None, "nothing was asked of the operator");
+
+    // Below a forged revision that is said to be the latest.
+    let said = call(&[]);
+    assert!(said.code == 0 && said.out.contains("asked to go back to revision 3"), "{said:?}");
+    assert!(said.err.contains("revision 4") && said.err.contains("is not proven"), "it is told: {said:?}");
+    store.delete(&project.namespace, "web", 4).await.unwrap();
+    let said = call(&[]);
+    assert!(said.code == 0 && said.out.contains("asked to go back to revision 1"), "2 is skipped: {said:?}");
+    assert!(said.err.contains("revision 2") && said.err.contains("is not proven"), "it is told: {said:?}");
+    assert_eq!(wish().await.as_deref(), Some("1"));
+    assert!(call(&["2", "--allow-unproven"]).out.contains("asked to go back to revision 2"));
+    assert_eq!(wish().await.as_deref(), Some("2"));
+    // The operator does not go there whatever the person allows.
+    let _operator = project.run();
+    let told = project.condition("web", "ReleaseFailed", "True").await;
+    assert!(told["message"].to_string().contains("cannot go back to revision 2"), "{told}");
+    assert!(!project.get("v1", "ConfigMap", "web").await.unwrap().data["data"].to_string().contains("evil"));
 }
 
 async fn exists(api: &Api<DynamicObject>, name: &str) -> bool {
