@@ -19,6 +19,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::applyset;
+use crate::aside;
 use crate::packed::Packed;
 use crate::release::budget::{self, Exceeded, VALUES};
 use crate::status;
@@ -86,6 +87,15 @@ struct Short {
     ready: Option<bool>,
 }
 
+impl Short {
+    fn of(text: &str) -> Option<Self> {
+        budget::check(text.as_bytes(), &VALUES).ok()?;
+        let mut status: Value = serde_json::from_str(text).ok()?;
+        status::shorten(&mut status);
+        Some(Short { text: Packed::new(status.to_string().as_bytes()), ready: ready(&status) })
+    }
+}
+
 impl CustomResource {
     pub fn place(&self) -> Place {
         Place::new(self.metadata.namespace.as_deref(), self.metadata.name.as_deref().unwrap_or_default())
@@ -113,13 +123,12 @@ fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spec, D::Error>
 
 /// The status as packed text, since it is looked at seldom. Somebody may have written one that is too large or nested too deeply;
 /// it is replaced with the next.
+///
+/// kube reads an event, or a page of a list, in one go, so this cannot wait for a turn elsewhere. etcd takes 1.5 MiB for an object, and others
+/// take over what this thread has to do meanwhile.
 fn in_short<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Short>, D::Error> {
     let text = Option::<Box<RawValue>>::deserialize(deserializer)?;
-    let text = text.filter(|text| budget::check(text.get().as_bytes(), &VALUES).is_ok());
-    Ok(text.and_then(|text| serde_json::from_str(text.get()).ok()).map(|mut status: Value| {
-        status::shorten(&mut status);
-        Short { text: Packed::new(status.to_string().as_bytes()), ready: ready(&status) }
-    }))
+    Ok(text.and_then(|text| aside::here(text.get().len(), || Short::of(text.get()))))
 }
 
 fn ready(status: &Value) -> Option<bool> {

@@ -12,6 +12,7 @@
 pub mod run;
 pub mod words;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -116,6 +117,12 @@ pub struct Mark {
 }
 
 impl Mark {
+    fn is_at(&self, event: Event) -> bool {
+        #[cfg(test)]
+        crate::steps::count();
+        self.event == event
+    }
+
     /// Stands on the objects of this run, and on no others: hooks outlive their release, and names come again.
     pub fn run(&self, revision: u32, owner: &str) -> String {
         format!("{revision}.{}.{}.{}.{owner}", self.event.as_str(), self.hook, self.attempt)
@@ -179,7 +186,11 @@ pub fn objects_of(hook: &HookRecord) -> Vec<Object> {
 /// The hooks of an event in the order in which they run: by weight, then by name, then as Helm lists them.
 pub fn at(event: Event, hooks: &[HookRecord]) -> Vec<usize> {
     let mut found: Vec<usize> = (0..hooks.len()).filter(|hook| event.is_of(&hooks[*hook])).collect();
-    found.sort_by(|a, b| (hooks[*a].weight, &hooks[*a].name).cmp(&(hooks[*b].weight, &hooks[*b].name)));
+    found.sort_by(|a, b| {
+        #[cfg(test)]
+        crate::steps::count();
+        (hooks[*a].weight, &hooks[*a].name).cmp(&(hooks[*b].weight, &hooks[*b].name))
+    });
     found
 }
 
@@ -190,15 +201,18 @@ pub fn has(event: Event, hooks: &[HookRecord]) -> bool {
 
 /// What comes next, by what was begun.
 pub fn next(event: Event, hooks: &[HookRecord], marks: &[Mark], now: Timestamp) -> Step {
+    // A record of somebody else may have several of one hook. The first counts.
+    let marks = marks.iter().rev().filter(|mark| mark.is_at(event));
+    let marks: HashMap<usize, &Mark> = marks.map(|mark| (mark.hook, mark)).collect();
     for hook in at(event, hooks) {
-        let mark = marks.iter().find(|mark| mark.event == event && mark.hook == hook);
+        let mark = marks.get(&hook);
         let begin = |attempt| Mark { event, hook, attempt, phase: HookPhase::Running, since: now.as_second() };
         match mark {
             None => return Step::Begin(begin(1)),
             Some(mark) => match mark.phase {
                 HookPhase::Succeeded => {}
                 HookPhase::Failed => return Step::Begin(begin(mark.attempt.saturating_add(1))),
-                _ => return Step::Look(mark.clone()),
+                _ => return Step::Look((*mark).clone()),
             },
         }
     }
@@ -212,7 +226,7 @@ pub fn running(marks: &[Mark]) -> Option<&Mark> {
 
 /// Puts a mark in the place of an earlier one of the same hook at the same event.
 pub fn note(marks: &mut Vec<Mark>, mark: Mark) {
-    match marks.iter_mut().find(|known| known.event == mark.event && known.hook == mark.hook) {
+    match marks.iter_mut().find(|known| known.is_at(mark.event) && known.hook == mark.hook) {
         Some(known) => *known = mark,
         None => marks.push(mark),
     }

@@ -3,9 +3,12 @@
 //! Pure; only [`read_aside`] waits its turn. It refuses output that is not a list of Kubernetes objects, and names the chart's file in which that stands.
 
 pub mod generated;
+mod lists;
 pub mod order;
 
-use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::aside;
@@ -13,6 +16,7 @@ use crate::chart::notes;
 use crate::error::Category;
 use crate::object::{Object, ObjectError};
 use crate::yaml::{self, Problem, YamlError};
+use lists::{Items, items};
 
 /// More objects than any chart renders.
 pub const MOST_OBJECTS: usize = 20_000;
@@ -34,7 +38,7 @@ pub struct Rendered {
     /// The text of the ordinary objects, as a release record holds it.
     pub manifest: String,
     /// What the chart asked the cluster for and was not shown, as it is told.
-    pub unseen: Vec<String>,
+    pub unseen: HashSet<String>,
 }
 
 /// An object that Helm runs at certain events instead of installing it.
@@ -112,6 +116,12 @@ enum Limited {
     TooMuch(Limit),
 }
 
+impl From<Limit> for Limited {
+    fn from(limit: Limit) -> Self {
+        Limited::TooMuch(limit)
+    }
+}
+
 impl Limited {
     fn or(self, too_much: fn(Limit) -> ManifestError) -> ManifestError {
         match self {
@@ -136,7 +146,7 @@ enum Crds {
 }
 
 fn read_with(text: &str, crds: Crds) -> Result<Rendered, Limited> {
-    read_within(text, crds, Budget { objects: MOST_OBJECTS, nodes: yaml::MAX_NODES })
+    read_within(text, crds, Budget::default())
 }
 
 /// What is left of the limits.
@@ -144,6 +154,21 @@ fn read_with(text: &str, crds: Crds) -> Result<Rendered, Limited> {
 struct Budget {
     objects: usize,
     nodes: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget { objects: MOST_OBJECTS, nodes: yaml::MAX_NODES }
+    }
+}
+
+impl Budget {
+    /// Takes off values that are made of the text and do not stand in it, each with so many of these bytes.
+    fn copy(&mut self, values: usize, bytes: usize) -> Result<(), Limit> {
+        const VALUE: usize = 16;
+        self.nodes = self.nodes.checked_sub(values + bytes / VALUE).ok_or(Limit::Values)?;
+        Ok(())
+    }
 }
 
 fn read_within(text: &str, crds: Crds, mut left: Budget) -> Result<Rendered, Limited> {
@@ -154,8 +179,8 @@ fn read_within(text: &str, crds: Crds, mut left: Budget) -> Result<Rendered, Lim
             continue;
         }
         let value = yaml::parse_within(document, &mut left.nodes).map_err(|error| Limited::of(file, error))?;
-        let Items { all, is_list, may_be_hooks } = items(value);
-        left.objects = left.objects.checked_sub(all.len()).ok_or(Limited::TooMuch(Limit::Objects))?;
+        let Items { all, is_list, may_be_hooks } = items(value, &mut left)?;
+        left.objects = left.objects.checked_sub(all.len()).ok_or(Limit::Objects)?;
         // Nothing comes of an empty list, but Helm has it in its record.
         let mut is_ordinary = all.is_empty() && is_list && !may_be_hooks && !is_crd;
         let hooks_before = rendered.hooks.len();
@@ -165,14 +190,20 @@ fn read_within(text: &str, crds: Crds, mut left: Budget) -> Result<Rendered, Lim
             match rendered.hooks.get_mut(hooks_before) {
                 Some(list) => list.others.push(object),
                 None if is_crd => rendered.crds.push(object),
-                None => is_ordinary |= sort_in(&mut rendered, object, file, may_be_hooks.then_some(document)),
+                None => {
+                    is_ordinary |= sort_in(&mut rendered, object, file, may_be_hooks.then_some(document), &mut left)?
+                }
             }
         }
         if is_ordinary {
             rendered.manifest.push_str(&format!("---\n{}\n", document.trim_matches('\n')));
         }
     }
-    rendered.objects.sort_by(|a, b| order::install_rank(a.kind()).cmp(&order::install_rank(b.kind())));
+    rendered.objects.sort_by(|a, b| {
+        #[cfg(test)]
+        crate::steps::count();
+        order::install_rank(a.kind()).cmp(&order::install_rank(b.kind()))
+    });
     Ok(rendered)
 }
 
@@ -193,7 +224,7 @@ pub fn survey(text: &str) -> Vec<Printed> {
     let mut found = vec![];
     for Sourced { file, is_crd, document } in sourced(text, Crds::First) {
         let Ok(value) = yaml::parse(document) else { continue };
-        let Items { all, may_be_hooks, .. } = items(value);
+        let Ok(Items { all, may_be_hooks, .. }) = items(value, &mut Budget::default()) else { continue };
         for object in all {
             let annotation = object.pointer("/metadata/annotations").and_then(|all| all.get(HOOK)?.as_str());
             let hook = annotation.filter(|_| may_be_hooks).map(events);
@@ -222,29 +253,6 @@ fn sourced(text: &str, crds: Crds) -> impl Iterator<Item = Sourced<'_>> {
     })
 }
 
-/// What a document holds: an object, or those of a list.
-struct Items {
-    all: Vec<Value>,
-    is_list: bool,
-    /// Whether what they say about hooks means something.
-    may_be_hooks: bool,
-}
-
-fn items(document: Value) -> Items {
-    let of_list = list_hook(&document);
-    let is_list = of_list.is_some();
-    let mut all = flatten(document);
-    let may_be_hooks = match of_list {
-        None => true,
-        Some(annotations) if annotations.contains_key(HOOK) => {
-            all.iter_mut().for_each(|item| inherit(item, &annotations));
-            true
-        }
-        Some(_) => false,
-    };
-    Items { all, is_list, may_be_hooks }
-}
-
 /// The same, apart from all else where there is much to read: it takes long, and more memory than the text by far. So one at a time.
 pub async fn read_aside(text: String) -> Result<Rendered, ManifestError> {
     const MUCH: usize = 512 * 1024;
@@ -261,45 +269,25 @@ pub async fn read_aside(text: String) -> Result<Rendered, ManifestError> {
     reading.await.unwrap_or_else(|failed| std::panic::resume_unwind(failed.into_panic()))
 }
 
-/// The hook annotations of a list, if the document is one. Helm looks at documents: what the items of a list say about hooks
-/// means nothing to it, and a list that is a hook is one as a whole.
-fn list_hook(document: &Value) -> Option<Map<String, Value>> {
-    if !is_list(document) {
-        return None;
-    }
-    let annotations = document.pointer("/metadata/annotations").and_then(Value::as_object).into_iter().flatten();
-    Some(
-        annotations.filter(|(key, _)| key.starts_with(HOOK)).map(|(key, value)| (key.clone(), value.clone())).collect(),
-    )
-}
-
-/// Has an item say what its list says about hooks.
-fn inherit(item: &mut Value, annotations: &Map<String, Value>) {
-    let is_map = |value: Option<&Value>| value.is_none_or(Value::is_object);
-    if !item.is_object() || !is_map(item.get("metadata")) {
-        // Whoever reads it as an object complains.
-        return;
-    }
-    let own = &mut item["metadata"]["annotations"];
-    if !own.is_object() {
-        *own = Value::Object(Map::new());
-    }
-    for (key, value) in annotations {
-        own[key] = value.clone();
-    }
-}
-
 /// Puts an object where it belongs; true for an ordinary one. `text` is what a hook's record holds, if it may be one.
-fn sort_in(rendered: &mut Rendered, object: Object, file: &str, text: Option<&str>) -> bool {
+fn sort_in(
+    rendered: &mut Rendered,
+    object: Object,
+    file: &str,
+    text: Option<&str>,
+    left: &mut Budget,
+) -> Result<bool, Limit> {
     if let (Some(events), Some(text)) = (object.annotation(HOOK), text) {
+        // A text of nothing but commas becomes a list that is twenty times as large.
+        left.copy(events.split(',').count(), 0)?;
         let events = self::events(events);
         let (file, text) = (file.to_owned(), text.trim_matches('\n').to_owned());
         rendered.hooks.push(Hook { events, object, others: vec![], file, text });
     } else {
         rendered.objects.push(object);
-        return true;
+        return Ok(true);
     }
-    false
+    Ok(false)
 }
 
 /// What the annotation of a hook says, in Helm's words of today.
@@ -350,231 +338,5 @@ fn is_crd_file(file: &str) -> bool {
     }
 }
 
-/// An empty document is nothing; a `List` is its items. In a `ConfigMapList`, an item may leave out what it is.
-fn flatten(value: Value) -> Vec<Value> {
-    let text = |key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (api_version, kind) = (text("apiVersion"), text("kind").unwrap_or_default());
-    let is_list = is_list(&value);
-    match value {
-        Value::Null => vec![],
-        Value::Object(mut map) if is_list => match map.remove("items") {
-            Some(Value::Array(items)) => {
-                let item_kind = kind.strip_suffix("List").unwrap_or_default();
-                items.into_iter().flat_map(|item| flatten(typed(item, api_version.as_deref(), item_kind))).collect()
-            }
-            _ => vec![],
-        },
-        other => vec![other],
-    }
-}
-
-/// An item of a list, with the type that the list says unless it says one itself.
-fn typed(mut item: Value, api_version: Option<&str>, kind: &str) -> Value {
-    if let Some(map) = item.as_object_mut().filter(|map| !map.contains_key("apiVersion") && !map.contains_key("kind"))
-        && let Some(api_version) = api_version.filter(|_| !kind.is_empty())
-    {
-        map.insert("apiVersion".to_owned(), api_version.into());
-        map.insert("kind".to_owned(), kind.into());
-    }
-    item
-}
-
-fn is_list(value: &Value) -> bool {
-    let is_named_so = value.get("kind").and_then(Value::as_str).is_some_and(|kind| kind.ends_with("List"));
-    is_named_so && value.get("items").is_some_and(|items| items.is_array() || items.is_null())
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(objects: &[Object]) -> Vec<String> {
-        objects.iter().map(|object| format!("{}/{}", object.kind(), object.name())).collect()
-    }
-
-    #[test]
-    fn a_template_cannot_pass_for_the_contents_of_crds() {
-        let text = "\
----
-# Source: app/crds/w.yaml
-{apiVersion: v1, kind: A, metadata: {name: a}}
----
-# Source: app/templates/a.yaml
-{apiVersion: v1, kind: B, metadata: {name: b}}
----
-# Source: app/crds/w.yaml
-{apiVersion: v1, kind: C, metadata: {name: c}}
-";
-        let rendered = read(text).unwrap();
-        assert_eq!(
-            (names(&rendered.crds), names(&rendered.objects)),
-            (vec!["A/a".into()], vec!["B/b".into(), "C/c".into()])
-        );
-    }
-
-    #[test]
-    fn a_record_has_no_crds_whatever_it_says() {
-        let text = "# Source: app/crds/w.yaml\n{apiVersion: v1, kind: A, metadata: {name: a}}\n---\n# Source: app/charts/b/crds/w.yaml\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: B, metadata: {name: b}}]}\n";
-        let (fresh, recorded) = (read(text).unwrap(), read_record(text).unwrap());
-        assert_eq!((names(&fresh.crds), fresh.objects.len()), (vec!["A/a".into(), "B/b".into()], 0));
-        assert_eq!((recorded.crds.len(), names(&recorded.objects)), (0, vec!["A/a".into(), "B/b".into()]));
-    }
-
-    #[test]
-    fn objects_hooks_and_crds_are_told_apart() {
-        let text = "\
----
-# Source: app/crds/w.yaml
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: w}
----
-# Source: app/templates/deployment.yaml
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: d}
----
-# Source: app/templates/all.yaml
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Service, metadata: {name: s}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
----
-# Source: app/templates/job.yaml
-apiVersion: batch/v1
-kind: Job
-metadata: {name: j, annotations: {helm.sh/hook: 'Pre-Install, post-upgrade'}}
---- # nothing
-# Source: app/templates/empty.yaml
-# only a comment
-";
-        let rendered = read(text).unwrap();
-        assert_eq!(names(&rendered.objects), ["ConfigMap/c", "Service/s", "Deployment/d"]);
-        assert_eq!(names(&rendered.crds), ["CustomResourceDefinition/w"]);
-        assert_eq!(rendered.hooks[0].events, ["pre-install", "post-upgrade"]);
-        assert_eq!(rendered.hooks[0].file, "app/templates/job.yaml");
-        let recorded = read_record(&rendered.manifest).unwrap();
-        assert_eq!((recorded.objects, recorded.hooks, recorded.crds), (rendered.objects, vec![], vec![]));
-    }
-
-    #[test]
-    fn items_of_a_typed_list_may_leave_out_what_they_are() {
-        let list = "apiVersion: v1\nkind: ConfigMapList\nitems:\n- metadata: {name: a}\n- {apiVersion: v1, kind: Secret, metadata: {name: b}}\n";
-        assert_eq!(names(&read(list).unwrap().objects), ["Secret/b", "ConfigMap/a"]);
-        assert!(read("apiVersion: v1\nkind: List\nitems:\n- metadata: {name: a}\n").is_err());
-    }
-
-    #[test]
-    fn a_survey_names_the_files_and_bears_what_is_no_yaml() {
-        let text = "\
----
-# Source: app/crds/w.yaml
-{apiVersion: v1, kind: A, metadata: {name: a}}
----
-# Source: app/templates/a.yaml
-}: {
----
-# Source: app/templates/b.yaml
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: B, metadata: {name: b, annotations: {helm.sh/hook: test}}}
----
-# Source: app/templates/c.yaml
-{apiVersion: v1, kind: C, metadata: {name: c, annotations: {helm.sh/hook: 'pre-install, Test-Success'}}}
-";
-        let found: Vec<_> = survey(text).into_iter().map(|it| (it.file, it.is_of_crds, it.hook)).collect();
-        let hook = Some(vec!["pre-install".to_owned(), "test".to_owned()]);
-        let file = |name: &str| format!("app/{name}.yaml");
-        let expected =
-            [(file("crds/w"), true, None), (file("templates/b"), false, None), (file("templates/c"), false, hook)];
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn a_document_without_a_file_is_an_ordinary_one_for_every_reader() {
-        let text = "{apiVersion: v1, kind: A, metadata: {name: a}}\n";
-        assert_eq!((read(text).unwrap().crds.len(), survey(text)[0].is_of_crds), (0, false));
-    }
-
-    #[test]
-    fn an_empty_list_is_recorded_and_nothing_else() {
-        let rendered = read("---\napiVersion: v1\nkind: List\nitems: []\n---\n# nothing\n").unwrap();
-        assert_eq!((rendered.objects.len(), rendered.manifest.matches("kind: List").count()), (0, 1));
-    }
-
-    #[test]
-    fn a_list_is_a_hook_as_a_whole_or_not_at_all() {
-        let list = |annotations: &str| {
-            format!(
-                "---\n# Source: app/templates/all.yaml\napiVersion: v1\nkind: List\nmetadata: {{annotations: {{{annotations}}}}}\nitems:\n- {{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, annotations: {{helm.sh/hook: test}}}}}}\n- {{apiVersion: v1, kind: Secret, metadata: {{name: b}}}}\n"
-            )
-        };
-        let ordinary = read(&list("")).unwrap();
-        assert_eq!(names(&ordinary.objects), ["Secret/b", "ConfigMap/a"]);
-        let hooks = read(&list("helm.sh/hook: pre-install, helm.sh/hook-weight: '3'")).unwrap().hooks;
-        assert_eq!((hooks.len(), hooks[0].object.name(), hooks[0].others[0].name()), (1, "a", "b"));
-        let again = read_record(&hooks[0].text).unwrap().hooks;
-        assert_eq!(again[0].events, ["pre-install"], "a record of it can be read again");
-        assert_eq!(again[0].others[0].annotation("helm.sh/hook-weight"), Some("3"));
-    }
-
-    #[test]
-    fn notes_are_neither_an_object_nor_in_the_manifest() {
-        let text = "---\n# Source: app/templates/chartwright-notes.yaml\nchartwrightNotes: \"SGkKLS0tCg==\"\n";
-        assert_eq!(read(text).unwrap(), Rendered { notes: "Hi\n---\n".into(), ..Default::default() });
-    }
-
-    #[test]
-    fn an_error_names_the_charts_file() {
-        let error = read("---\n# Source: app/templates/a.yaml\nkind: A\n").unwrap_err();
-        assert_eq!(error.to_string(), "app/templates/a.yaml: this is no Kubernetes object: it has no apiVersion");
-    }
-
-    #[test]
-    fn a_manifest_has_so_many_objects_and_values_and_no_more() {
-        const ONE: &str = "{apiVersion: v1, kind: A, metadata: {name: a}}";
-        let objects = |count: usize| format!("---\n{ONE}\n").repeat(count);
-        let list = |count| format!("kind: List\napiVersion: v1\nitems: [{}]", vec![ONE; count].join(","));
-        let budget = Budget { objects: 3, nodes: 50 };
-        let limit = |text: &str| match read_within(text, Crds::None, budget) {
-            Ok(_) => None,
-            Err(Limited::TooMuch(limit)) => Some(limit),
-            Err(Limited::Wrong(error)) => panic!("{error}"),
-        };
-        assert_eq!((limit(&objects(3)), limit(&list(3))), (None, None));
-        assert_eq!((limit(&objects(4)), limit(&list(4))), (Some(Limit::Objects), Some(Limit::Objects)));
-        let values = |count| {
-            format!("{{apiVersion: v1, kind: A, metadata: {{name: a}}, data: [{}]}}", vec!["1"; count].join(","))
-        };
-        assert_eq!((limit(&values(35)), limit(&values(50))), (None, Some(Limit::Values)));
-        assert_eq!(limit(&[values(20), values(20)].join("\n---\n")), Some(Limit::Values), "all together count");
-    }
-
-    #[test]
-    fn whose_fault_too_much_is_depends_on_who_wrote_it() {
-        let text = "---\n{apiVersion: v1, kind: A, metadata: {name: a}}\n".repeat(MOST_OBJECTS + 1);
-        let (recorded, fresh) = (read_record(&text).unwrap_err(), read(&text).unwrap_err());
-        assert_eq!((recorded.category(), fresh.category()), (Category::RecordUnusable, Category::InvalidManifest));
-        assert!(recorded.to_string().contains("more than 20000 objects; restore the record"), "{recorded}");
-        assert!(fresh.to_string().contains("more than 20000 objects; let it render less"), "{fresh}");
-    }
-
-    #[test]
-    fn crd_files_are_known_by_their_directory() {
-        assert!(is_crd_file("app/crds/w.yaml"));
-        assert!(is_crd_file("app/charts/sub/crds/w.yaml"));
-        assert!(!is_crd_file("app/templates/crds/w.yaml"));
-        assert!(!is_crd_file("crds/templates/w.yaml"));
-    }
-
-    #[test]
-    fn unknown_kinds_come_last_and_equal_kinds_keep_their_order() {
-        let object =
-            |kind: &str, name: &str| format!("---\napiVersion: v1\nkind: {kind}\nmetadata: {{name: {name}}}\n");
-        let text = [object("Zebra", "z"), object("Ant", "a"), object("Service", "b"), object("Service", "a")].concat();
-        assert_eq!(names(&read(&text).unwrap().objects), ["Service/b", "Service/a", "Ant/a", "Zebra/z"]);
-    }
-}
+mod tests;

@@ -293,7 +293,7 @@ impl Brought {
             (false, true) => Judged::OwnerOnly,
             (false, false) => Judged::Wholly,
         };
-        let served_as = kinds.any_version(&object.gvk().group, object.kind()).filter(|_| unknown_yet);
+        let served_as = unknown_yet.then(|| kinds.any_version(&object.gvk().group, object.kind())).flatten();
         Ok(Planned { served_as, ..Planned::new(object, kind, judged) })
     }
 }
@@ -441,8 +441,9 @@ pub fn members(manifest: &str, namespace: &str, kinds: &Kinds) -> Result<Vec<App
 /// The kinds of a manifest's objects that the API server does not list.
 pub fn unknown_kinds(manifest: &str, kinds: &Kinds) -> BTreeSet<GroupKind> {
     let objects = manifest::read_record(manifest).map(|rendered| rendered.objects).unwrap_or_default();
-    let all = objects.iter().map(|object| (object.gvk().group, object.kind().to_owned()));
-    all.filter(|(group, kind)| kinds.any_version(group, kind).is_none()).collect()
+    let all: BTreeSet<GroupKind> =
+        objects.iter().map(|object| (object.gvk().group, object.kind().to_owned())).collect();
+    all.into_iter().filter(|(group, kind)| kinds.any_version(group, kind).is_none()).collect()
 }
 
 /// A cluster-scoped owner may own everything, a namespaced one only what is in its namespace. What is to be kept is not

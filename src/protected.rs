@@ -66,6 +66,8 @@ impl<'a> Applied<'a> {
     fn of(all: &[Placed<'a>], namespace: &str) -> Self {
         let mut applied = Applied::default();
         for Placed { object, .. } in all.iter().filter(|it| !it.is_hook && it.namespace == Some(namespace)) {
+            #[cfg(test)]
+            crate::steps::count();
             if is(object, rights::GROUP, "Role") {
                 applied.roles.insert(object.name());
             } else if is(object, "", "Secret") {
@@ -113,6 +115,8 @@ impl ProtectedObjects {
 
     /// What no consent allows.
     fn never(&self, Placed { object, namespace, .. }: &Placed<'_>, kinds: &Kinds) -> Option<&'static str> {
+        #[cfg(test)]
+        crate::steps::count();
         let name = object.name();
         let is_here = *namespace == Some(self.namespace.as_str());
         let is_at = |place: &Option<(String, String)>| {
@@ -251,6 +255,8 @@ fn is(object: &Object, group: &str, kind: &str) -> bool {
 
 /// Whether a binding refers to a Role of the same revision, which is checked itself and applied before.
 fn binds_one_of(binding: &Object, roles: &HashSet<&str>) -> bool {
+    #[cfg(test)]
+    crate::steps::count();
     let text = |key: &str| binding.value().pointer(&format!("/roleRef/{key}")).and_then(Value::as_str);
     text("kind") == Some("Role") && text("name").is_some_and(|name| roles.contains(name))
 }
@@ -285,6 +291,8 @@ fn mentions_secret(value: &Value) -> bool {
 /// serves TLS does not show what is in a Secret.
 fn uses_other_secret(value: &Value, own: &HashSet<&str>) -> bool {
     let is_other = |reference: &Value| {
+        #[cfg(test)]
+        crate::steps::count();
         let name = ["secretName", "name"].iter().find_map(|key| reference.get(key).and_then(Value::as_str));
         name.is_some_and(|name| !own.contains(name))
     };

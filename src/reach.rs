@@ -17,6 +17,7 @@
 pub mod scopes;
 pub mod trial;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use kube::core::GroupVersionKind;
@@ -138,10 +139,21 @@ pub struct Outside {
     pub beyond: Beyond,
 }
 
+/// Group and kind.
+type GroupKind<'a> = (&'a str, &'a str);
+
 impl Outside {
+    fn group_kind(&self) -> GroupKind<'_> {
+        #[cfg(test)]
+        crate::steps::count();
+        (&self.id.group, &self.id.kind)
+    }
+
     /// Everything that is beyond, of one object. Without a namespace of its own, an object of a namespaced kind is put into that of
     /// the release.
     pub fn of(mut id: ObjectId, is_namespaced: bool, home: &Home<'_>) -> Vec<Self> {
+        #[cfg(test)]
+        crate::steps::count();
         let place = match (is_namespaced, id.namespace.as_deref()) {
             (true, None) => None,
             (true, Some(namespace)) => (namespace != home.namespace).then_some(Beyond::OtherNamespaces),
@@ -200,7 +212,8 @@ impl Allowance {
     /// # Errors
     /// Something is outside that is not allowed.
     pub fn check(&self, outside: Vec<Outside>) -> Result<(), NotAllowed> {
-        let objects: Vec<Outside> = outside.into_iter().filter(|it| !self.covers(it)).collect();
+        let made = self.kinds_by_default();
+        let objects: Vec<Outside> = outside.into_iter().filter(|it| !self.covers(it, made.as_ref())).collect();
         match objects.is_empty() {
             true => Ok(()),
             false => Err(NotAllowed { objects, allowance: self.clone() }),
@@ -209,16 +222,17 @@ impl Allowance {
 }
 
 impl Allowance {
+    /// The watched kinds that the chart makes with its default values, where these decide.
+    fn kinds_by_default(&self) -> Option<HashSet<GroupKind<'_>>> {
+        let Says::Defaults(made) = &self.says else { return None };
+        let of_kind = made.iter().filter(|made| made.beyond == Beyond::WatchedKinds);
+        Some(of_kind.map(Outside::group_kind).collect())
+    }
+
     /// By default the chart's author decides on kinds, too: one that the chart makes allows no other.
-    fn covers(&self, outside: &Outside) -> bool {
-        let is_same = |made: &Outside| {
-            made.beyond == outside.beyond && (&made.id.group, &made.id.kind) == (&outside.id.group, &outside.id.kind)
-        };
-        self.reach.covers(outside.beyond)
-            && match &self.says {
-                Says::Defaults(made) if outside.beyond == Beyond::WatchedKinds => made.iter().any(is_same),
-                _ => true,
-            }
+    fn covers(&self, outside: &Outside, made: Option<&HashSet<GroupKind<'_>>>) -> bool {
+        let is_made = || made.is_none_or(|made| made.contains(&outside.group_kind()));
+        self.reach.covers(outside.beyond) && (outside.beyond != Beyond::WatchedKinds || is_made())
     }
 }
 

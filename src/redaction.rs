@@ -20,6 +20,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
+use crate::aside;
 use crate::drift::Hash;
 use crate::release::mask::MASK;
 use cuts::Cuts;
@@ -27,6 +28,8 @@ use search::{Folded, Index};
 
 /// What is shorter is masked only as a whole.
 const SHORTEST: usize = 4;
+/// How often a text may be the value of a text that is YAML. Deeper ones are known as what they stand in, line by line.
+const NESTED: usize = 8;
 /// Stands where a message was cut.
 const CUT: char = '…';
 /// Stands for a value that becomes another: that it does is no secret.
@@ -83,7 +86,8 @@ impl Redactor {
     }
 
     fn wanted(&self) -> &Wanted {
-        self.wanted.get_or_init(|| Wanted::of(&self.known, &self.numbers))
+        let length = || self.known.iter().map(String::len).sum();
+        self.wanted.get_or_init(|| aside::here(length(), || Wanted::of(&self.known, &self.numbers)))
     }
 
     /// A text that may be shown.
@@ -240,25 +244,26 @@ impl Wanted {
         let mut short = HashSet::new();
         let mut seen: HashSet<String> = HashSet::new();
         let mut more: Vec<String> = known.iter().cloned().collect();
-        while let Some(text) = more.pop() {
-            let whole = Folded::of(text.trim()).text;
-            if !seen.insert(text.clone()) {
-                continue;
-            }
-            if whole.chars().count() < SHORTEST {
-                short.extend(Some(whole).filter(|it| !it.bytes().all(|b| b.is_ascii_digit())));
-                continue;
-            }
-            let writings = writings::of(&text).into_iter().map(|writing| Folded::of(writing.trim()).text);
-            let writings = writings.filter(|writing| writing.chars().count() >= SHORTEST);
-            for writing in writings {
-                match writing.bytes().all(|b| b.is_ascii_digit()) {
-                    true => numbers.insert(writing),
-                    false => texts.insert(writing),
-                };
-            }
-            if let Some(inner) = writings::inner(&text) {
-                collect(&inner, &mut more, &mut numbers);
+        for _ in 0..=NESTED {
+            for text in std::mem::take(&mut more) {
+                let whole = Folded::of(text.trim()).text;
+                if !seen.insert(text.clone()) {
+                    continue;
+                }
+                if whole.chars().count() < SHORTEST {
+                    short.extend(Some(whole).filter(|it| !it.bytes().all(|b| b.is_ascii_digit())));
+                    continue;
+                }
+                let writings = writings::of(&text).into_iter().map(|writing| Folded::of(writing.trim()).text);
+                for writing in writings.filter(|writing| writing.chars().count() >= SHORTEST) {
+                    match writing.bytes().all(|b| b.is_ascii_digit()) {
+                        true => drop(numbers.insert(writing)),
+                        false => texts.extend(search::parts(&writing).into_iter().map(str::to_owned)),
+                    }
+                }
+                if let Some(inner) = writings::inner(&text) {
+                    collect(&inner, &mut more, &mut numbers);
+                }
             }
         }
         Wanted { texts: Index::of(texts), short, numbers: Index::of(numbers), cuts: OnceLock::new() }

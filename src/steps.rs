@@ -18,11 +18,23 @@ pub fn of<T>(work: impl FnOnce() -> T) -> usize {
     STEPS.with(Cell::get) - before
 }
 
+const STEPS_EACH: usize = 8;
+const NUMBERS: [usize; 4] = [10, 100, 1_000, 5_000];
+
 /// Holds work to a few steps for each of so many things, at growing numbers of them.
 pub fn assert_linear(name: &str, work: impl Fn(usize) -> usize) {
-    const STEPS_EACH: usize = 8;
-    for number in [10, 100, 1_000, 5_000] {
-        let steps = work(number);
-        assert!(steps <= STEPS_EACH * number, "{name}: {steps} steps for {number}");
+    NUMBERS.into_iter().for_each(|number| assert_few(name, number, work(number)));
+}
+
+/// The same for work that sorts or searches: each time that the number doubles, each thing may take a few steps more.
+pub fn assert_n_log_n(name: &str, work: impl Fn(usize) -> usize) {
+    for number in NUMBERS {
+        let doublings = number.ilog2() as usize + 1;
+        assert_few(name, number * doublings, work(number));
     }
+}
+
+/// Holds work that took so many steps to a few for each of so many things, whatever their shape is.
+pub fn assert_few(name: &str, number: usize, steps: usize) {
+    assert!(steps <= STEPS_EACH * number, "{name}: {steps} steps for {number}");
 }

@@ -68,6 +68,8 @@ impl Seen {
 
     /// Whether somebody should look: another object, another mark, another health, an end.
     fn is_news(&self, before: &Seen) -> bool {
+        #[cfg(test)]
+        crate::steps::count();
         let health = |seen: &Seen| seen.health.as_ref().map(|health| (health.state, health.reason.clone()));
         (&self.uid, &self.mark, self.life) != (&before.uid, &before.mark, before.life) || health(self) != health(before)
     }
@@ -97,6 +99,8 @@ pub struct News {
 
 impl News {
     fn add(&mut self, place: &Place, seen: &Seen) {
+        #[cfg(test)]
+        crate::steps::count();
         match &seen.parent {
             Some(parent) if parent.is_afar(place) && !seen.is_recorded => self.claimed.push(parent.clone()),
             parent => self.parents.extend(parent.clone()),
@@ -270,6 +274,8 @@ impl Table {
 }
 
 fn own((place, seen): (&Place, &Seen)) -> (Place, Seen) {
+    #[cfg(test)]
+    crate::steps::count();
     (place.clone(), seen.clone())
 }
 

@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -121,4 +122,44 @@ fn a_wrong_clock_neither_ends_a_run_early_nor_lets_it_go_on_for_ever() {
     // Nothing was created yet: such a run is given up and begun again, with the right time.
     assert_eq!(begun(1000 + 3600).left(limit, None, at(1000)), None);
     assert_eq!(begun(1002).left(limit, None, at(1000)), Some(Duration::from_secs(58)), "seconds do not matter");
+}
+
+#[test]
+fn the_first_of_several_marks_of_a_hook_counts() {
+    let hooks = [hook("a", 0, &["pre-install"])];
+    let marks = [HookPhase::Succeeded, HookPhase::Failed].map(|phase| mark(Event::PreInstall, 0, 1, phase));
+    assert_eq!(next(Event::PreInstall, &hooks, &marks, now()), Step::Done);
+}
+
+#[test]
+fn the_steps_grow_with_the_hooks_and_with_their_marks() {
+    crate::steps::assert_n_log_n("next", |number| {
+        let hooks: Vec<_> = (0..number).map(|it| hook(&format!("h{it}"), 0, &["pre-install"])).collect();
+        let marks: Vec<_> = (0..number).map(|it| mark(Event::PreInstall, it, 1, HookPhase::Succeeded)).collect();
+        crate::steps::of(|| assert_eq!(next(Event::PreInstall, &hooks, &marks, now()), Step::Done))
+    });
+    crate::steps::assert_linear("note", |number| {
+        let mut marks: Vec<_> = (0..number).map(|it| mark(Event::PreInstall, it, 1, HookPhase::Running)).collect();
+        crate::steps::of(|| note(&mut marks, mark(Event::PreInstall, number, 1, HookPhase::Running)))
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn hooks_and_marks_of_any_shape_take_few_steps(
+        hooks in proptest::collection::vec(("[a-c]", -2..2_i64), 0..40),
+        marks in proptest::collection::vec((0..50_usize, any::<bool>(), any::<bool>()), 0..80),
+    ) {
+        let hooks: Vec<_> = hooks.iter().map(|(name, weight)| hook(name, *weight, &["pre-install"])).collect();
+        let of = |(hook, is_here, has_ended): &(usize, bool, bool)| {
+            let event = if *is_here { Event::PreInstall } else { Event::PostInstall };
+            mark(event, *hook, 1, if *has_ended { HookPhase::Succeeded } else { HookPhase::Failed })
+        };
+        let marks: Vec<_> = marks.iter().map(of).collect();
+        let number = 1 + hooks.len() + marks.len();
+        let steps = crate::steps::of(|| next(Event::PreInstall, &hooks, &marks, now()));
+        crate::steps::assert_few("next", number * (number.ilog2() as usize + 1), steps);
+    }
 }

@@ -12,6 +12,8 @@ use crate::object::{Object, ObjectKey};
 /// What a chart generates of one object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generated {
+    /// The object's place in the render.
+    pub at: usize,
     pub key: ObjectKey,
     /// Texts, numbers and booleans, as JSON pointers. A live object has others in their place, which can be kept.
     pub fields: Vec<String>,
@@ -19,28 +21,46 @@ pub struct Generated {
     pub unkept: Option<String>,
 }
 
-/// The objects of a render in which another one of the same input differs.
-pub fn differences(one: &[Object], other: &[Object]) -> Vec<Generated> {
-    let others: HashMap<ObjectKey, &Object> = other.iter().map(|object| (object.id().key(), object)).collect();
-    let differing = one.iter().filter_map(|object| {
-        let mut found = Generated { key: object.id().key(), fields: vec![], unkept: None };
-        match others.get(&found.key) {
-            Some(second) => collect(object.value(), second.value(), &mut String::new(), &mut found),
-            None => found.unkept = Some(String::new()),
-        }
-        (!found.fields.is_empty() || found.unkept.is_some()).then_some(found)
-    });
-    differing.collect()
+/// How long all paths of fields together may be. Each repeats the keys above its field, so a long key above many fields would fill the
+/// memory.
+const PATHS: usize = 16 * 1024 * 1024;
+
+/// A second render of the same input, by object.
+pub struct Second<'a>(HashMap<ObjectKey, &'a Object>);
+
+impl<'a> Second<'a> {
+    pub fn of(objects: impl IntoIterator<Item = &'a Object>) -> Self {
+        Second(objects.into_iter().map(|object| (object.id().key(), object)).collect())
+    }
+
+    /// The objects of the first render, or of a part of it, that are others in this one.
+    pub fn differences(&self, first: &[Object]) -> Vec<Generated> {
+        self.differences_within(first, PATHS)
+    }
+
+    fn differences_within(&self, first: &[Object], mut room: usize) -> Vec<Generated> {
+        let differing = first.iter().enumerate().filter_map(|(at, object)| {
+            let mut found = Generated { at, key: object.id().key(), fields: vec![], unkept: None };
+            match self.0.get(&found.key) {
+                Some(second) => collect(object.value(), second.value(), &mut String::new(), &mut found, &mut room),
+                None => found.unkept = Some(String::new()),
+            }
+            (!found.fields.is_empty() || found.unkept.is_some()).then_some(found)
+        });
+        differing.collect()
+    }
 }
 
-fn collect(one: &Value, other: &Value, path: &mut String, found: &mut Generated) {
+fn collect(one: &Value, other: &Value, path: &mut String, found: &mut Generated, room: &mut usize) {
+    #[cfg(test)]
+    crate::steps::count();
     let length = path.len();
     let mut within = |segment: &str, one: Option<&Value>, other: Option<&Value>| {
         path.push('/');
         path.push_str(&segment.replace('~', "~0").replace('/', "~1"));
         match (one, other) {
-            (Some(one), Some(other)) => collect(one, other, path, found),
-            _ => found.unkept = Some(path.clone()),
+            (Some(one), Some(other)) => collect(one, other, path, found, room),
+            _ => found.leave(path),
         }
         path.truncate(length);
     };
@@ -54,8 +74,18 @@ fn collect(one: &Value, other: &Value, path: &mut String, found: &mut Generated)
             pairs.for_each(|(index, (value, second))| within(&index.to_string(), Some(value), Some(second)));
         }
         (one, other) if one == other => {}
-        (one, other) if is_scalar(one) && is_alike(one, other) => found.fields.push(path.clone()),
-        _ => found.unkept = Some(path.clone()),
+        (one, other) if is_scalar(one) && is_alike(one, other) && length <= *room => {
+            *room -= length;
+            found.fields.push(path.clone());
+        }
+        _ => found.leave(path),
+    }
+}
+
+impl Generated {
+    /// Notes that something cannot be kept. One such place is enough to say so.
+    fn leave(&mut self, path: &str) {
+        self.unkept.get_or_insert_with(|| path.to_owned());
     }
 }
 
@@ -71,6 +101,8 @@ fn is_alike(one: &Value, other: &Value) -> bool {
 pub fn keep(object: &mut Object, live: &Value, fields: &[String]) -> Vec<String> {
     let mut missing = vec![];
     for field in fields {
+        #[cfg(test)]
+        crate::steps::count();
         let kept = scalar_at(live, field);
         let kept = kept.filter(|kept| object.value().pointer(field).is_some_and(|rendered| is_alike(kept, rendered)));
         match kept {
@@ -98,9 +130,15 @@ fn scalar_at(live: &Value, field: &str) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
+    use crate::steps;
+
+    fn differences(one: &[Object], other: &[Object]) -> Vec<Generated> {
+        Second::of(other).differences(one)
+    }
 
     fn secret(password: &str, checksum: &str) -> Object {
         Object::new(json!({
@@ -189,5 +227,95 @@ mod tests {
         }
         assert_eq!(unkept(spec("a", json!({})), spec("b", json!({}))).as_deref(), Some(""));
         assert_eq!(unkept(of(json!("x")), of(json!("y"))), None);
+    }
+
+    fn config(name: &str, data: Value) -> Object {
+        Object::new(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})).unwrap()
+    }
+
+    #[test]
+    fn long_keys_above_many_fields_do_not_fill_the_memory() {
+        let long = "k".repeat(100);
+        let of = |text: &str| config("a", json!({long.as_str(): vec![text; 20]}));
+        let (first, second) = ([of("x")], [of("y")]);
+        let generated = Second::of(&second).differences_within(&first, 1_100).remove(0);
+        assert_eq!(generated.fields.len(), 10);
+        assert_eq!(generated.unkept, Some(format!("/data/{long}/10")), "what finds no room is named");
+    }
+
+    /// Takes the differences of two renders and keeps what a live object has of them, as for a release without a record.
+    fn kept(first: &mut [Object], second: &[Object], live: &Value) -> usize {
+        steps::of(|| {
+            for Generated { at, fields, .. } in differences(first, second) {
+                keep(&mut first[at], live, &fields);
+            }
+        })
+    }
+
+    #[test]
+    fn the_steps_grow_with_the_objects_and_with_the_fields() {
+        let many = |number: usize, text: &str| -> Vec<Object> {
+            (0..number).map(|it| config(&format!("c{it}"), json!({"a": text}))).collect()
+        };
+        steps::assert_linear("objects", |number| {
+            // Each has seven values.
+            let number = number / 2;
+            kept(&mut many(number, "x"), &many(number, "y"), &json!({}))
+        });
+        let wide = |number: usize, text: &str| -> Object {
+            config("c", (0..number).map(|it| (format!("k{it}"), Value::from(text))).collect())
+        };
+        steps::assert_linear("fields", |number| {
+            let live = wide(number, "z");
+            let mut first = [wide(number, "x")];
+            let steps = kept(&mut first, &[wide(number, "y")], live.value());
+            assert_eq!(first[0], live);
+            steps
+        });
+    }
+
+    fn shape() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            any::<bool>().prop_map(Value::from),
+            (0..9_u8).prop_map(Value::from),
+            "[ab/~]{0,2}".prop_map(Value::from)
+        ];
+        leaf.prop_recursive(4, 64, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::btree_map("[a-c/~]{1,2}", inner, 0..6)
+                    .prop_map(|map| map.into_iter().collect::<Value>()),
+            ]
+        })
+    }
+
+    fn size(value: &Value) -> usize {
+        1 + match value {
+            Value::Array(items) => items.iter().map(size).sum(),
+            Value::Object(map) => map.values().map(size).sum::<usize>(),
+            _ => 0,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+        /// Names repeat, so there are objects that a render has twice, and some that only one of them has.
+        #[test]
+        fn renders_of_any_shape_take_a_few_steps_for_each_value(
+            first in proptest::collection::vec(("[a-e]", shape()), 0..12),
+            second in proptest::collection::vec(("[a-e]", shape()), 0..12),
+            live in shape(),
+        ) {
+            let objects = |all: &[(String, Value)]| -> Vec<Object> {
+                all.iter().map(|(name, data)| config(name, data.clone())).collect()
+            };
+            let (mut first, second) = (objects(&first), objects(&second));
+            let (before, values) = (first.clone(), first.iter().chain(&second).map(|it| size(it.value())).sum());
+            let steps = kept(&mut first, &second, &json!({"data": live}));
+            steps::assert_few("differences", values, steps);
+            let same = before.iter().zip(&first).filter(|(before, after)| before != after).count();
+            prop_assert!(same <= differences(&before, &second).len(), "only what is generated changes");
+        }
     }
 }

@@ -1,6 +1,9 @@
 use kube::discovery::ApiResource;
+use proptest::prelude::*;
 
 use super::*;
+use crate::release::{Own, Release, Status, codec};
+use crate::steps;
 
 fn kinds() -> Kinds {
     let kind = |group: &str, kind: &str, namespaced| {
@@ -190,46 +193,84 @@ fn the_same_object_twice_is_refused() {
     assert!(message.contains("ConfigMap here/c twice"), "{message}");
 }
 
-#[test]
-fn the_steps_of_planning_grow_with_the_objects() {
-    use crate::release::{Release, Status, codec};
-    let resource = kube::discovery::ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap"));
-    let kind = Kind { resource, namespaced: true, has_status: false, is_manageable: true };
-    let kinds = Kinds::of([(GroupVersionKind::gvk("", "v1", "ConfigMap"), kind)]);
-    let manifest = |number: usize| -> String {
-        let object = |it| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c{it}}}}}\n");
-        (0..number).map(object).collect()
-    };
-    let failed = |revision, number| {
-        let manifest = manifest(number).into();
-        Release { revision, status: Status::Failed, manifest, own: None, ..codec::tests::release() }
-    };
-    crate::steps::assert_linear("before", |number| {
-        let history = History::new(vec![failed(1, number), failed(2, number)]);
-        let mut before = vec![];
-        let steps = crate::steps::of(|| before = super::before(&history, "here", &kinds).unwrap());
-        assert_eq!(before.len(), number);
-        steps
-    });
-    let gvk = GroupVersionKind::gvk("g.io", "v1", "App");
-    let owner = Owner { gvk, namespace: Some("here".into()), name: "web".into(), uid: "u".into() };
+/// A manifest of ConfigMaps.
+fn manifest_of(names: impl IntoIterator<Item = String>) -> String {
+    let object = |name| format!("---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}\n");
+    names.into_iter().map(object).collect()
+}
+
+fn numbered(number: usize) -> String {
+    manifest_of((0..number).map(|it| format!("c{it}")))
+}
+
+fn foreign(revision: u32, status: Status, manifest: String) -> Release {
+    Release { revision, status, manifest: manifest.into(), own: None, ..codec::tests::release() }
+}
+
+/// What comes before, and a plan, in steps.
+fn steps_of(history: &History, rendered: Rendered) -> (usize, usize, Plan) {
+    let owner = owner(Some("here"));
+    let (release, namespace, chart, crds) = ("web", "here", "app", Crds::Skip);
     let target = Target {
-        release: "web",
-        namespace: "here",
-        chart: "app",
+        release,
+        namespace,
+        chart,
         owner: &owner,
-        allow_empty: false,
-        crds: Crds::Skip,
+        allow_empty: true,
+        crds,
         may_own: true,
         made: Made::new(),
         adopting: Default::default(),
     };
-    crate::steps::assert_linear("plan", |number| {
-        let before = members(&manifest(number * 2), "here", &kinds).unwrap();
-        let rendered = manifest::read_record(&manifest(number)).unwrap();
-        let mut planned = Plan::default();
-        let steps = crate::steps::of(|| planned = plan(rendered, &before, &target, &kinds).unwrap());
+    let (mut before, mut planned) = (vec![], Plan::default());
+    let first = steps::of(|| before = super::before(history, "here", &kinds()).unwrap());
+    let second = steps::of(|| planned = plan(rendered, &before, &target, &kinds()).unwrap());
+    (first, second, planned)
+}
+
+#[test]
+fn the_steps_of_planning_grow_with_the_objects() {
+    steps::assert_linear("before", |number| {
+        let failed = |revision| foreign(revision, Status::Failed, numbered(number));
+        let (steps, _, planned) = steps_of(&History::new(vec![failed(1), failed(2)]), Rendered::default());
+        assert_eq!(planned.prune.len(), number);
+        steps
+    });
+    steps::assert_linear("plan", |number| {
+        let history = History::new(vec![foreign(1, Status::Failed, numbered(number * 2))]);
+        let (_, steps, planned) = steps_of(&history, manifest::read_record(&numbered(number)).unwrap());
         assert_eq!((planned.apply.len(), planned.prune.len()), (number, number));
         steps
     });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    /// Revisions of ours and of others, with objects in common, and a render that has some of them.
+    #[test]
+    fn histories_of_any_shape_take_a_few_steps_for_each_object(
+        revisions in proptest::collection::vec(
+            (any::<bool>(), proptest::sample::select(Status::ALL.to_vec()), proptest::collection::vec(0..40_u8, 0..40)),
+            0..8,
+        ),
+        rendered in proptest::collection::btree_set(0..60_u8, 0..40),
+    ) {
+        let named = |number: &u8| format!("c{number}");
+        let release = |(revision, (is_ours, status, names)): (u32, &(bool, Status, Vec<u8>))| {
+            let objects = names.iter().map(|it| before(&named(it), "here", "v1")).collect();
+            let own = is_ours.then(|| Own { objects, ..codec::tests::release().own.unwrap() });
+            Release { own, ..foreign(revision, *status, manifest_of(names.iter().map(named))) }
+        };
+        let history = History::new((1..).zip(&revisions).map(release).collect());
+        let objects = 1 + revisions.iter().map(|(_, _, names)| names.len()).sum::<usize>();
+        let wanted = manifest::read_record(&manifest_of(rendered.iter().map(named))).unwrap();
+        let (first, second, planned) = steps_of(&history, wanted);
+        steps::assert_few("before", objects, first);
+        steps::assert_few("plan", objects + rendered.len(), second);
+        let applied: HashSet<ObjectKey> = planned.ids().map(|id| id.key()).collect();
+        let pruned: HashSet<ObjectKey> = planned.prune.iter().map(|applied| applied.id.key()).collect();
+        prop_assert_eq!((applied.len(), pruned.len()), (rendered.len(), planned.prune.len()), "each once");
+        prop_assert!(applied.is_disjoint(&pruned));
+    }
 }

@@ -237,3 +237,31 @@ fn a_refusal_says_what_to_do() {
     let pod = with(object("v1", "Pod", "web"), "spec", json!({"serviceAccountName": "manager"}));
     assert!(refusal_in("ops", &[pod], false).unwrap().contains("add `operator-namespace` to `allow`"));
 }
+
+#[test]
+fn the_steps_grow_with_the_objects_and_with_what_each_refers_to() {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let secret = |it: usize| object("v1", "Secret", &format!("s{it}"));
+    let role = |name: &str, secrets: &[String]| {
+        let rule = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": secrets});
+        with(object(rbac, "Role", name), "rules", json!([rule]))
+    };
+    let pod = |name: &str, secrets: &[String]| {
+        let volumes: Vec<Value> = secrets.iter().map(|name| json!({"secret": {"secretName": name}})).collect();
+        with(object("v1", "Pod", name), "spec", json!({"volumes": volumes}))
+    };
+    let of = |objects: Vec<Value>| crate::steps::of(|| assert_eq!(refusal_in("ops", &objects, false), None));
+    crate::steps::assert_linear("many of each", |number| {
+        let each = |it: usize| {
+            let binding = json!({"kind": "Role", "name": format!("r{it}")});
+            let own = [format!("s{it}")];
+            let binding = with(object(rbac, "RoleBinding", &format!("b{it}")), "roleRef", binding);
+            [secret(it), role(&format!("r{it}"), &own), pod(&format!("p{it}"), &own), binding]
+        };
+        of((0..number / 2).flat_map(each).collect())
+    });
+    crate::steps::assert_linear("one that refers to many", |number| {
+        let names: Vec<String> = (0..number).map(|it| format!("s{it}")).collect();
+        of((0..number).map(secret).chain([role("r", &names), pod("p", &names)]).collect())
+    });
+}

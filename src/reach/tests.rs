@@ -4,6 +4,8 @@ use kube::discovery::ApiResource;
 use super::*;
 use crate::discovery::Kind;
 use crate::manifest;
+use crate::object::Object;
+use crate::plan::{Judged, Planned};
 
 fn id(group: &str, kind: &str, namespace: Option<&str>, name: &str) -> ObjectId {
     ObjectId {
@@ -214,4 +216,30 @@ fn the_ways_to_kubernetes_own_kinds_are_known_too() {
         [Some("networking.k8s.io"), Some(""), Some("rbac.authorization.k8s.io")]
     );
     assert_eq!(scopes::group_of("Gear"), None);
+}
+
+#[test]
+fn the_steps_grow_with_the_objects() {
+    let watched = [app(), GroupVersionKind::gvk("example.com", "v1", "Plat")];
+    let home = Home { namespace: "here", kind: &app(), watched: &watched };
+    let plats = |number: usize| -> Vec<Outside> {
+        (0..number)
+            .flat_map(|it| Outside::of(id("example.com", "Plat", None, &format!("p{it}")), true, &home))
+            .collect()
+    };
+    crate::steps::assert_linear("check", |number| {
+        let allowance =
+            Allowance { reach: Reach::default().with(Beyond::WatchedKinds), says: Says::Defaults(plats(number)) };
+        crate::steps::of(|| allowance.check(plats(number)).unwrap())
+    });
+    crate::steps::assert_linear("of_plan", |number| {
+        let kind = kinds().get(&GroupVersionKind::gvk("", "v1", "ConfigMap")).unwrap().clone();
+        let planned = |it: usize| {
+            let metadata = serde_json::json!({"name": format!("c{it}"), "namespace": "there"});
+            let object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata});
+            Planned::new(Object::new(object).unwrap(), kind.clone(), Judged::Wholly)
+        };
+        let plan = Plan { apply: (0..number).map(planned).collect(), ..Plan::default() };
+        crate::steps::of(|| assert_eq!(of_plan(&plan, &home).len(), number))
+    });
 }

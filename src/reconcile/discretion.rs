@@ -155,7 +155,7 @@ impl Subject<'_> {
     }
 
     pub(super) fn shown_manifest(&self, manifest: &str) -> String {
-        mask::without_secret_data(manifest, &self.known().redactor)
+        aside::here(manifest.len(), || mask::without_secret_data(manifest, &self.known().redactor))
     }
 
     pub(super) fn shown_failure(&self, failure: Failure) -> Failure {

@@ -7,9 +7,9 @@ use serde_json::Value;
 
 use super::subject::Wish;
 use super::{ReconcileError, Subject};
-use crate::manifest::generated::{self, Generated};
+use crate::manifest::generated::{self, Generated, Second};
 use crate::manifest::{Hook, Rendered};
-use crate::object::{Object, ObjectKey};
+use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{Claim, judge};
 use crate::plan::is_kept;
 use crate::reach;
@@ -94,8 +94,9 @@ impl Subject<'_> {
 
     /// Whether an object of the release exists that an uninstall would have removed.
     async fn stands(&self, objects: &[Object]) -> Result<bool, ReconcileError> {
+        let noted = self.noted_outside().await?;
         for object in objects {
-            if let LivePart::Found(live) = self.live_part(object).await?
+            if let LivePart::Found(live) = self.live_part(object, &noted).await?
                 && !is_kept(|key| live["metadata"]["annotations"][key].as_str())
             {
                 return Ok(true);
@@ -115,8 +116,9 @@ impl Subject<'_> {
     ) -> Result<Rendered, ReconcileError> {
         self.keeps_generated.store(true, Ordering::Relaxed);
         let second = self.render(wish, upgrade_to).await?;
-        let generated = generated::differences(&rendered.objects, &second.objects);
-        self.keep_in_hooks(&mut rendered.hooks, second.hooks).await?;
+        let noted = self.noted_outside().await?;
+        let generated = Second::of(&second.objects).differences(&rendered.objects);
+        self.keep_in_hooks(&mut rendered.hooks, &second.hooks, &noted).await?;
         if generated.is_empty() {
             return Ok(rendered);
         }
@@ -124,10 +126,10 @@ impl Subject<'_> {
         let wanted: Vec<_> = rendered.objects.iter().map(Object::gvk).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
         self.check_outside(reach::of_objects(&rendered.objects, &self.home(), &kinds)).await?;
-        for Generated { key, fields, unkept } in &generated {
-            let Some(object) = rendered.objects.iter_mut().find(|object| object.id().key() == *key) else { continue };
+        for Generated { at, key, fields, unkept } in &generated {
+            let object = &mut rendered.objects[*at];
             let is_new = new.contains(key);
-            let missing = match self.live_part(object).await? {
+            let missing = match self.live_part(object, &noted).await? {
                 LivePart::Found(live) => generated::keep(object, &live, fields),
                 LivePart::Absent if is_new => vec![],
                 LivePart::Absent | LivePart::Outside => fields.clone(),
@@ -153,14 +155,18 @@ impl Subject<'_> {
     }
 
     /// The same for what hooks made. A hook that made nothing, or whose objects went when it ended, makes them as in any upgrade.
-    async fn keep_in_hooks(&self, hooks: &mut [Hook], second: Vec<Hook>) -> Result<(), ReconcileError> {
-        let second: Vec<Object> = second.into_iter().flat_map(Hook::into_objects).collect();
+    async fn keep_in_hooks(
+        &self,
+        hooks: &mut [Hook],
+        second: &[Hook],
+        noted: &HashSet<ObjectKey>,
+    ) -> Result<(), ReconcileError> {
+        let second = Second::of(second.iter().flat_map(Hook::objects));
         for hook in hooks {
             let mut objects: Vec<Object> = hook.objects().cloned().collect();
-            for Generated { key, fields, .. } in generated::differences(&objects, &second) {
-                let Some(object) = objects.iter_mut().find(|object| object.id().key() == key) else { continue };
-                if let LivePart::Found(live) = self.live_part(object).await? {
-                    generated::keep(object, &live, &fields);
+            for Generated { at, fields, .. } in second.differences(&objects) {
+                if let LivePart::Found(live) = self.live_part(&objects[at], noted).await? {
+                    generated::keep(&mut objects[at], &live, &fields);
                 }
             }
             if !hook.objects().eq(&objects) {
@@ -173,8 +179,14 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// An object as it is, if it carries the release's marks. Outside of the release's namespace the ledger has to name it too.
-    async fn live_part(&self, object: &Object) -> Result<LivePart, ReconcileError> {
+    /// The objects outside of the release's namespace that the ledger names.
+    async fn noted_outside(&self) -> Result<HashSet<ObjectKey>, ReconcileError> {
+        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
+        Ok(outside.iter().map(ObjectId::key).collect())
+    }
+
+    /// An object as it is, if it carries the release's marks. Outside of the release's namespace it has to be among those that are noted, too.
+    async fn live_part(&self, object: &Object, noted: &HashSet<ObjectKey>) -> Result<LivePart, ReconcileError> {
         let mut id = object.id();
         let kinds = self.context.kinds.kinds_with(&[object.gvk()]).await?;
         let Some(kind) = kinds.get(&object.gvk()) else { return Ok(LivePart::Absent) };
@@ -184,8 +196,7 @@ impl Subject<'_> {
         let Some(live) = self.calls.get(kind, &id).await.map_err(ReconcileError::Look)? else {
             return Ok(LivePart::Absent);
         };
-        let noted = async || self.context.trust.ledger.outside(&self.owner_mark()).await;
-        if !self.is_inside(&id) && !noted().await?.iter().any(|noted| noted.key() == id.key()) {
+        if !self.is_inside(&id) && !noted.contains(&id.key()) {
             return Ok(LivePart::Outside);
         }
         // An object with Helm's marks alone is judged again before anything is applied.

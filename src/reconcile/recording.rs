@@ -251,6 +251,7 @@ pub(super) fn by_key(objects: &[Applied]) -> HashMap<ObjectKey, &Applied> {
 mod tests {
     use kube::core::GroupVersionKind;
     use kube::discovery::ApiResource;
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -294,5 +295,26 @@ mod tests {
             let known: Vec<_> = (0..number).rev().map(|it| Applied { is_adopted: true, ..applied(it, "u") }).collect();
             steps::of(|| about_to_be_applied(&plan, &known, &known))
         });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+        #[test]
+        fn lists_of_any_shape_take_a_few_steps_for_each_object(
+            numbers in proptest::collection::vec(0..30_usize, 0..60),
+            answered in proptest::collection::vec(0..40_usize, 0..60),
+        ) {
+            let number = 1 + numbers.len() + answered.len();
+            let mut objects: Vec<_> = numbers.iter().map(|it| applied(*it, "old")).collect();
+            let known: Vec<_> = answered.iter().map(|it| applied(*it, "new")).collect();
+            steps::assert_few("fill_in", number, steps::of(|| fill_in(&mut objects, &known)));
+            for (object, name) in objects.iter().zip(&numbers) {
+                let expected = if answered.contains(name) { "new" } else { "old" };
+                prop_assert_eq!(object.uid.as_deref(), Some(expected));
+            }
+            let plan = Plan { apply: numbers.iter().map(|it| planned(*it)).collect(), ..Plan::default() };
+            steps::assert_few("about_to_be_applied", number, steps::of(|| about_to_be_applied(&plan, &known, &known)));
+        }
     }
 }

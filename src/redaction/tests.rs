@@ -166,3 +166,32 @@ fn a_cut_leaves_neither_beginning_nor_end() {
         assert_eq!(shown("correct horse battery staple", text), expected);
     }
 }
+
+#[test]
+fn a_long_text_is_found_as_a_whole_and_where_it_was_cut() {
+    let long: String = (0..2_000).map(|number| format!("{number} größe,")).collect();
+    assert_eq!(shown(&long, &format!("it is {long} and more")), "it is *** and more");
+    let redactor = knowing(&json!([long]));
+    let cuts = (1_000..1_040).chain(5_000..5_040);
+    for (cut, (begin, end)) in cuts.filter_map(|cut| Some((cut, long.split_at_checked(cut)?))) {
+        if begin.ends_with(' ') || end.starts_with(' ') {
+            continue;
+        }
+        assert_eq!(redactor.text(&format!("it is {begin}…")), "it is ***…", "{cut}");
+        assert_eq!(redactor.text(&format!("…{end} it is")), "…*** it is", "{cut}");
+    }
+}
+
+#[test]
+fn the_same_letter_again_and_again_takes_no_time() {
+    let letters = "a".repeat(300_000);
+    assert_eq!(shown(&letters, &format!("x{letters}x")), "x***x");
+}
+
+#[test]
+fn yaml_in_yaml_is_looked_through_so_deep_and_no_deeper() {
+    let nested =
+        |levels: usize| (0..levels).fold("password: hunter2".to_owned(), |inner, _| json!({ "a": inner }).to_string());
+    assert_eq!(shown(&nested(NESTED - 1), "it is hunter2"), "it is ***");
+    assert_eq!(shown(&nested(NESTED), "it is hunter2"), "it is hunter2");
+}

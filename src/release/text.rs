@@ -158,6 +158,11 @@ impl Json {
         aside::here(self.0.len(), || serde_json::from_str(&self.0.read()).unwrap_or_default())
     }
 
+    /// In bytes, as a text.
+    pub fn text_len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn held_len(&self) -> usize {
         self.0.held_len()
     }

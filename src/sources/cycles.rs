@@ -63,7 +63,11 @@ where
     let mut seen: HashSet<N> = HashSet::new();
     let mut waiting = VecDeque::from([start.clone()]);
     while let Some(node) = waiting.pop_front() {
+        #[cfg(test)]
+        crate::steps::count();
         for (edge, to) in edges(&node) {
+            #[cfg(test)]
+            crate::steps::count();
             if to == node {
                 continue;
             }
@@ -71,6 +75,8 @@ where
                 let mut way = vec![(edge, to)];
                 let mut at = node;
                 while at != *start {
+                    #[cfg(test)]
+                    crate::steps::count();
                     let (from, edge) = reached.remove(&at)?;
                     way.push((edge, at));
                     at = from;
@@ -89,9 +95,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use proptest::prelude::*;
 
     use super::*;
+    use crate::steps;
 
     fn way(edges: &[(u32, u32)], start: u32) -> Option<Vec<u32>> {
         let from = |node: &u32| {
@@ -124,15 +131,34 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_looked_at_once() {
-        for size in [10u32, 100, 1000] {
-            let looks = Cell::new(0);
-            let dense = |node: &u32| {
-                looks.set(looks.get() + 1);
-                (1..=3).map(|step| ((), (node * 3 + step) % size + 1)).collect()
-            };
-            assert_eq!(shortest(&0, dense), None);
-            assert!(looks.get() <= size + 1, "{} looks at {size} nodes", looks.get());
+    fn the_steps_grow_with_the_nodes_and_with_the_edges() {
+        steps::assert_linear("many edges", |number| {
+            let size = number as u32;
+            let dense = |node: &u32| (1..=3).map(|step| ((), (node * 3 + step) % size + 1)).collect();
+            steps::of(|| assert_eq!(shortest(&0, dense), None))
+        });
+        steps::assert_linear("a ring", |number| {
+            let ring = |node: &usize| vec![((), (node + 1) % number)];
+            steps::of(|| assert_eq!(shortest(&0, ring).map(|way| way.len()), Some(number)))
+        });
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+        #[test]
+        fn any_graph_takes_a_few_steps_for_each_node_and_edge(
+            edges in proptest::collection::vec((0..20_u32, 0..20_u32), 0..120),
+        ) {
+            let mut from: HashMap<u32, Vec<(u32, u32)>> = HashMap::new();
+            edges.iter().for_each(|(one, other)| from.entry(*one).or_default().push((*other, *other)));
+            let lead = |node: &u32| from.get(node).cloned().unwrap_or_default();
+            let mut way = None;
+            steps::assert_few("shortest", 1 + edges.len(), steps::of(|| way = shortest(&0, lead)));
+            for (at, (_, node)) in way.iter().flatten().enumerate() {
+                let before = at.checked_sub(1).map_or(0, |before| way.as_ref().unwrap()[before].1);
+                prop_assert!(edges.contains(&(before, *node)), "each step of {way:?} is an edge");
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 
 mod entry;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use k8s_openapi::api::core::v1::Secret;
@@ -225,6 +225,7 @@ fn of(owner: &OwnerMark, noted: Option<Noted>) -> Option<Noted> {
 /// nobody from now on.
 fn warn_of_left(owner: &OwnerMark, before: &[ObjectId], now: &[ObjectId]) {
     const SHOWN: usize = 10;
+    let now: HashSet<&ObjectId> = now.iter().collect();
     let left: Vec<&ObjectId> = before.iter().filter(|id| !now.contains(id)).collect();
     if !left.is_empty() {
         let shown: Vec<String> = left.iter().take(SHOWN).map(ToString::to_string).collect();

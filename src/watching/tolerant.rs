@@ -62,10 +62,13 @@ pub struct Tolerant<K> {
     kind: PhantomData<K>,
 }
 
+/// kube reads a page in one go, so the metadata of an object cannot wait for a turn elsewhere. There are few objects in a page, none larger
+/// than etcd takes, and others take over what this thread has to do while a large one is read.
 impl<'de, K> Deserialize<'de> for Tolerant<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = Box::<RawValue>::deserialize(deserializer)?;
-        let left: Left = serde_json::from_str(text.get()).unwrap_or_default();
+        let read = || serde_json::from_str(text.get()).unwrap_or_default();
+        let left: Left = aside::here(text.get().len(), read);
         Ok(Tolerant { text, metadata: left.metadata.into(), kind: PhantomData })
     }
 }

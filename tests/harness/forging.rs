@@ -20,3 +20,19 @@ impl Project {
 pub fn as_crds(object: &Value) -> String {
     format!("# Source: app/crds/x.yaml\n{object}\n")
 }
+
+/// How many bytes the API server takes as the data of a Secret.
+pub const LARGEST_SECRET: usize = 1024 * 1024;
+
+/// Text that does not get shorter, and is JSON as it stands.
+pub fn noise(bytes: usize) -> String {
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    (0..bytes).map(|_| char::from(LETTERS[(next() % 64) as usize])).collect()
+}

@@ -13,7 +13,7 @@ use std::time::Duration;
 use chartwright::release::codec::decode;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
@@ -121,6 +121,15 @@ impl Stage {
     async fn delete_records(&self, release: &str) {
         let all = ListParams::default().labels(&format!("owner=helm,name={release}"));
         self.secrets().delete_collection(&DeleteParams::default(), &all).await.expect("the editor may delete them");
+        for record in self.records(release).await {
+            self.let_go(&record.name_any()).await;
+        }
+    }
+
+    /// Takes a finalizer off that a forgery put on. The Secret may be gone already.
+    async fn let_go(&self, name: &str) {
+        let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _ = self.secrets().patch(name, &PatchParams::default(), &patch).await;
     }
 
     /// One forgery. Returns what was done, in words.
@@ -141,6 +150,7 @@ impl Stage {
                     let name = secret.name_any();
                     // The type of a Secret and an owner reference cannot be told from the outside: it is made again.
                     let _ = secrets.delete(&name, &DeleteParams::default()).await;
+                    self.let_go(&name).await;
                     secrets.create(&PostParams::default(), &secret).await.map(drop)
                 }
             };

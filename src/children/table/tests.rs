@@ -188,3 +188,30 @@ fn only_so_many_that_were_cut_short_are_remembered_and_none_that_others_only_cla
     assert_eq!(many.count(), CUT_SHORT_OF_CLAIMED - 1);
     assert!(cut(&mut table, place("held"), true), "a release holds it");
 }
+
+#[test]
+fn the_steps_grow_with_the_objects_of_a_list() {
+    let list = |table: &mut Table, from: usize, number: usize, hash: u64| {
+        table.note(Change::ListStarts);
+        for it in from..from + number {
+            table.note(Change::Listed(place(&format!("o{it}")), seen(20, hash)));
+        }
+        table.note(Change::ListEnds).parents.len()
+    };
+    crate::steps::assert_linear("a list", |number| {
+        let mut table = synced();
+        list(&mut table, 0, number, 1);
+        (0..number).for_each(|it| table.learn(place(&format!("o{it}")), seen(21, 1)));
+        // Half of them went, half of them changed, and as many are new.
+        crate::steps::of(|| assert!(list(&mut table, number / 2, number, 2) >= number))
+    });
+    crate::steps::assert_linear("changes", |number| {
+        let mut table = synced();
+        crate::steps::of(|| {
+            for it in 0..number {
+                table.note(Change::There(place(&format!("o{it}")), seen(20, 1)));
+                table.note(Change::Gone(place(&format!("o{it}")), 21));
+            }
+        })
+    });
+}

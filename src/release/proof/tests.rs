@@ -1,10 +1,10 @@
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::codec::{self, tests::release};
-use super::super::{OwnerMark, Status, seal};
+use super::super::{HookRecord, OwnerMark, Status, seal};
 use super::*;
 
 fn signer() -> Signer {

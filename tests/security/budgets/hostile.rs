@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, PostParams};
 use kube::core::ObjectMeta;
 
+use crate::harness::forging::{LARGEST_SECRET, noise};
 use crate::harness::{Operator, Project, until_within};
 
 /// Custom resources, and so releases, that somebody writes records of.
@@ -41,10 +42,16 @@ pub struct Record {
     /// What follows after the name and the version, packed.
     rest: Arc<Vec<u8>>,
     own: Option<Arc<Vec<u8>>>,
+    /// Whether noise makes it as large as a Secret may be.
+    is_filled: bool,
 }
 
 fn packed(text: &str) -> Arc<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    packed_with(text, Compression::fast())
+}
+
+fn packed_with(text: &str, compression: Compression) -> Arc<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), compression);
     encoder.write_all(text.as_bytes()).unwrap();
     Arc::new(encoder.finish().unwrap())
 }
@@ -54,19 +61,6 @@ fn rest(status: &str, member: &str) -> Arc<Vec<u8>> {
     packed(&format!(
         r#""info": {{"status": "{status}"}}, "chart": {{"metadata": {{"name": "app", "version": "0.1.0"}}}}, {member}}}"#
     ))
-}
-
-/// Text that does not get shorter, and is JSON as it stands.
-fn noise(bytes: usize) -> String {
-    let mut state = 0x2545_F491_4F6C_DD1D_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..bytes).map(|_| char::from(LETTERS[(next() % 64) as usize])).collect()
 }
 
 fn repeated(item: &str, count: usize) -> String {
@@ -82,7 +76,7 @@ fn own_of(lists: &str) -> String {
     )
 }
 
-/// Fifty, of several shapes, most of them as large as a Secret takes or as a Secret unpacks to.
+/// Fifty, of several shapes, each as large as a Secret may be. Most of them unpack to far more.
 pub fn fifty(victims: &[String]) -> Vec<Record> {
     const MIB: usize = 1024 * 1024;
     let data = "a".repeat(60 * MIB);
@@ -118,7 +112,7 @@ pub fn fifty(victims: &[String]) -> Vec<Record> {
             _ => Whose::Victim(victims[number % victims.len()].clone()),
         };
         let status = if number % 2 == 0 { "deployed" } else { "failed" };
-        records.push(Record { whose, revision: 2 + number as u32, status, rest, own: None });
+        records.push(Record { whose, revision: 2 + number as u32, status, rest, own: None, is_filled: true });
     }
     for number in 30..50_usize {
         let own = Some(owns[number % owns.len()].clone());
@@ -126,7 +120,8 @@ pub fn fifty(victims: &[String]) -> Vec<Record> {
             0 => Whose::Nobody(format!("quiet-{number}")),
             _ => Whose::Victim(victims[number % victims.len()].clone()),
         };
-        records.push(Record { whose, revision: 2 + number as u32, status: "deployed", rest: plain.clone(), own });
+        let rest = plain.clone();
+        records.push(Record { whose, revision: 2 + number as u32, status: "deployed", rest, own, is_filled: true });
     }
     records
 }
@@ -152,12 +147,13 @@ pub fn many_objects(victims: &[String]) -> Vec<Record> {
             status: "failed",
             rest: rest("failed", &format!(r#""manifest": "{manifest}""#)),
             own: None,
+            is_filled: false,
         })
         .collect();
     let small = rest("failed", r#""manifest": """#);
     for revision in 2..2_302 {
         let whose = Whose::Victim(victims[3].clone());
-        let record = Record { whose, revision, status: "failed", rest: small.clone(), own: None };
+        let record = Record { whose, revision, status: "failed", rest: small.clone(), own: None, is_filled: false };
         records.push(record);
     }
     records
@@ -179,6 +175,7 @@ pub fn within_limits(victims: &[String]) -> Vec<Record> {
         status: "failed",
         rest: failed.clone(),
         own: own.cloned(),
+        is_filled: false,
     };
     victims.iter().flat_map(|victim| [of(victim, 2, None), of(victim, 3, Some(&own)), of(victim, 4, None)]).collect()
 }
@@ -200,6 +197,7 @@ pub fn much_from_little(victims: &[String]) -> Vec<Record> {
         status: "failed",
         rest: rest.clone(),
         own: own.cloned(),
+        is_filled: false,
     };
     let one = |(number, victim): (usize, &String)| {
         // Every second release is more than is read of one.
@@ -212,13 +210,25 @@ pub fn much_from_little(victims: &[String]) -> Vec<Record> {
 }
 
 impl Record {
+    /// A member of the record for the room that is left in a Secret. It is not packed, so that its length is known.
+    fn filling(&self, begin: usize, own: usize) -> Vec<u8> {
+        // Of what packing adds, for each 32 KiB and at both ends.
+        const FRAME: usize = 300;
+        let room = (LARGEST_SECRET - own) / 4 * 3 - begin - self.rest.len();
+        let text = format!(r#""noise": "{}", "#, noise(room - FRAME));
+        packed_with(&text, Compression::none()).to_vec()
+    }
+
     fn secret(&self, project: &Project, quiet: &str) -> Secret {
         let (namespace, release) = match &self.whose {
             Whose::Victim(name) => (project.namespace.as_str(), name.as_str()),
             Whose::Nobody(name) => (quiet, name.as_str()),
         };
         let begin = packed(&format!(r#"{{"name": "{release}", "version": {}, "#, self.revision));
-        let helm = STANDARD.encode([begin.as_slice(), &self.rest].concat()).into_bytes();
+        let own = self.own.as_ref().map_or(0, |own| own.len());
+        let filling = if self.is_filled { self.filling(begin.len(), own) } else { vec![] };
+        let helm = STANDARD.encode([begin.as_slice(), &filling, &self.rest].concat()).into_bytes();
+        assert!(!self.is_filled || helm.len() + own > LARGEST_SECRET - 1024, "{} bytes", helm.len() + own);
         let mut data = BTreeMap::from([("release".to_owned(), ByteString(helm))]);
         data.extend(self.own.as_ref().map(|own| ("chartwright".to_owned(), ByteString(own.to_vec()))));
         let labels = [("owner", "helm"), ("name", release), ("status", self.status)].map(|(k, v)| (k.into(), v.into()));

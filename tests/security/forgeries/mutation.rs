@@ -2,15 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use chartwright::applyset::PART_OF;
 use chartwright::object::ObjectId;
-use chartwright::release::codec::{decode, encode, secret_name};
-use chartwright::release::{Applied, HeldBy, Hold, HookRecord, Own, Release, Status};
+use chartwright::plan::RELEASE_LABEL;
+use chartwright::release::codec::{OWNER_LABEL, decode, encode, secret_name};
+use chartwright::release::{Applied, HeldBy, Hold, HookRecord, Own, OwnerMark, Release, Status};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
+use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use crate::harness::chance::Random;
+use crate::harness::forging::{LARGEST_SECRET, noise};
 
 /// What the data key and the labels of a signature are called.
 const SIGNATURE: &str = "chartwright.sig";
@@ -21,6 +26,8 @@ const LABELS: [&str; 5] = [
     "chartwright.dev/signature-2",
     "status",
 ];
+/// Nobody removes it by himself.
+const FINALIZER: &str = "example.com/stay";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// What a forgery aims at.
@@ -118,13 +125,16 @@ pub fn forge(
         return (vec![], words.join(", "));
     };
     words.push(disguise(random, &mut secret, &original));
+    if random.one_in(3) {
+        words.push(tie(random, targets, &mut secret, known));
+    }
     (placed(secret, present, random, &mut words), words.join(", "))
 }
 
 /// Changes what the record says.
 fn change(random: &mut Random, targets: &Targets, record: &mut Release) -> &'static str {
     let evil = random.pick(&targets.evil_objects()).clone();
-    match random.below(12) {
+    match random.below(13) {
         0 | 1 => {
             record.manifest = format!("{}---\n{evil}\n", record.manifest.read()).into();
             "object added"
@@ -176,6 +186,12 @@ fn change(random: &mut Random, targets: &Targets, record: &mut Release) -> &'sta
             let digest = own(record).digest.clone();
             own(record).hold = Some(Hold { to: Some(1), digest, by: HeldBy::Helm, failed: None });
             "held"
+        }
+        11 => {
+            // As packed text and in base64, a letter takes a byte.
+            let letters = LARGEST_SECRET - 48 * 1024 - random.below(16 * 1024);
+            record.manifest = format!("{}# {}\n", record.manifest.read(), noise(letters)).into();
+            "almost too large"
         }
         _ => {
             let count = 1 + random.below(30_000);
@@ -233,14 +249,52 @@ fn disguise(random: &mut Random, secret: &mut Secret, original: &Secret) -> &'st
     }
 }
 
+/// Changes whose the Secret itself is, and how long it stays.
+fn tie(random: &mut Random, targets: &Targets, secret: &mut Secret, known: &[Secret]) -> &'static str {
+    let owner = decode(random.pick(known)).ok().and_then(|record| record.own).map(|own| own.owner);
+    let metadata = &mut secret.metadata;
+    match (random.below(4), owner.filter(|owner| !owner.uid.is_empty())) {
+        (0, _) => {
+            metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
+            "with a finalizer"
+        }
+        (1, Some(OwnerMark { group, kind, name, uid, .. })) => {
+            let api_version = format!("{group}/v1");
+            metadata.owner_references = Some(vec![OwnerReference {
+                api_version,
+                kind,
+                name,
+                uid,
+                controller: Some(true),
+                ..Default::default()
+            }]);
+            "owned by a custom resource"
+        }
+        (2, Some(owner)) => {
+            let mark = if random.one_in(2) { owner.uid.clone() } else { owner.id() };
+            let labels = metadata.labels.get_or_insert_default();
+            labels.extend([OWNER_LABEL, PART_OF].map(|key| (key.to_owned(), mark.clone())));
+            labels.insert(RELEASE_LABEL.to_owned(), owner.name);
+            "with marks of another owner"
+        }
+        _ => {
+            let (id, uid) = random.pick(&targets.precious).clone();
+            let (api_version, kind, name) = (api_version_of(&id), id.kind, id.name);
+            metadata.owner_references =
+                Some(vec![OwnerReference { api_version, kind, name, uid, ..Default::default() }]);
+            "owned by an object of others"
+        }
+    }
+}
+
 fn data(secret: &Secret, key: &str) -> Option<ByteString> {
     secret.data.as_ref()?.get(key).cloned()
 }
 
 /// Creates the record, or replaces the one of its name. Now and then the newest one goes first.
 fn placed(mut secret: Secret, present: &[Secret], random: &mut Random, words: &mut Vec<&'static str>) -> Vec<Forgery> {
-    let (name, labels) = (secret.metadata.name.clone(), secret.metadata.labels.clone());
-    secret.metadata = kube::core::ObjectMeta { name: name.clone(), labels, ..Default::default() };
+    let ObjectMeta { name, labels, owner_references, finalizers, .. } = secret.metadata;
+    secret.metadata = ObjectMeta { name: name.clone(), labels, owner_references, finalizers, ..Default::default() };
     let mut steps = vec![];
     if random.one_in(6)
         && let Some(newest) = newest_of(present)
