@@ -84,9 +84,9 @@ impl History {
         let before = self.iter().rev().filter(|release| release.revision < revision);
         let mut tell = before.filter_map(|release| match release.status {
             Status::Deployed | Status::Superseded => Some(true),
-            // helm drops our part where it uninstalls.
-            Status::Uninstalled if release.own.is_none() => Some(false),
-            _ => release.own.as_ref().is_some_and(stood).then_some(true),
+            _ if release.own.as_ref().is_some_and(stood) => Some(true),
+            Status::Uninstalled => Some(false),
+            _ => None,
         });
         tell.next().unwrap_or(false)
     }
