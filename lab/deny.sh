@@ -32,7 +32,7 @@ has_cargo_deny || fail 'advisories cannot be checked without cargo-deny; install
 cargo deny --all-features check --hide-inclusion-graph bans licenses sources
 if ! said=$(cargo deny --all-features fetch db 2>&1); then
     why=$(tail -n 1 <<<"$said")
-    database=$(find "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | head -n 1)
+    database=$(find "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs" -mindepth 1 -maxdepth 1 -type d 2>/dev/null | head -n 1) || database=
     [ -n "$database" ] || fail "advisories cannot be checked: the database cannot be fetched, and there is no copy of it: $why"
     fetched=$(stat -c %Y "$database/.git/FETCH_HEAD" 2>/dev/null || stat -c %Y "$database")
     days=$((($(date +%s) - fetched) / 86400))

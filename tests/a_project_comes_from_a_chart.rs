@@ -201,3 +201,33 @@ fn the_makefile_has_operator_sdks_targets_and_ours() {
         assert!(refused.code != 0 && refused.err.contains(words), "{target}: {refused:?}");
     }
 }
+
+#[test]
+fn no_image_is_pushed_that_is_built_on_a_tag_of_a_registry() {
+    let site = Site::initialised();
+    let calls = site.beside("calls");
+    let tool = site.beside("docker");
+    std::fs::write(&tool, format!("#!/bin/sh\necho \"$1\" >> {}\n", calls.display())).unwrap();
+    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let tool = format!("CONTAINER_TOOL={}", tool.display());
+    let make = |target: &str, base: &str| site.make(&[target, &tool, "IMG=registry.example.com/shop:1", base]);
+    let digest = "0".repeat(64);
+    for target in ["docker-push", "docker-buildx"] {
+        for base in ["registry.example.com/chartwright:1", "localhost:5000/chartwright:1", "someone/chartwright"] {
+            let refused = make(target, &format!("BASE_IMG={base}"));
+            let words = format!(
+                "error: BASE_IMG names an image of a registry without its digest: write BASE_IMG={base}@sha256:<digest>\nmake: "
+            );
+            assert!(refused.code != 0 && refused.err.starts_with(&words), "{target}: {refused:?}");
+            assert!(!calls.exists(), "{target} of {base} is refused before anything is called");
+        }
+    }
+    let pinned = format!("BASE_IMG=registry.example.com/chartwright:1@sha256:{digest}");
+    for base in ["BASE_IMG=chartwright:1", "BASE_IMG=localhost/chartwright:1", &pinned] {
+        make("docker-push", base).good();
+        make("docker-buildx", base).good();
+    }
+    make("docker-build", "BASE_IMG=registry.example.com/chartwright:1").good();
+    let called = std::fs::read_to_string(&calls).unwrap();
+    assert_eq!(called, format!("{}build\n", "push\nbuildx\nbuildx\nbuildx\n".repeat(3)));
+}

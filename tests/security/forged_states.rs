@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use chartwright::release::Status;
+use futures::future::join_all;
 use kube::ResourceExt;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use super::tenant::{Tenant, with_objects};
@@ -165,6 +166,38 @@ async fn an_uninstall_does_not_show_what_exists_elsewhere() {
     assert!(left.contains("exists") && left.contains("absent"), "{left}");
     let still = tenant.project.objects("v1", "ConfigMap", Some(&victim)).get_opt("exists").await.unwrap();
     assert!(still.is_some());
+}
+
+#[tokio::test]
+async fn a_restored_custom_resource_without_records_keeps_its_password() {
+    // It comes back before the operator does, or after the operator has looked at what is left. The garbage collector takes half a minute to
+    // learn of a new kind, for both at once.
+    join_all([false, true].map(async |is_late| {
+        let tenant = Tenant::new().await;
+        let operator = tenant.run();
+        tenant.deploy("blue").await;
+        let before = tenant.password().await;
+        drop(operator);
+        let none = json!({"metadata": {"finalizers": null}});
+        tenant.project.crs().patch("web", &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+        let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..Default::default() };
+        tenant.project.crs().delete("web", &orphan).await.unwrap();
+        tenant.project.gone("web").await;
+        let all = ListParams::default().labels("owner=helm,name=web");
+        tenant.records().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+        if !is_late {
+            tenant.project.apply("web", json!({"colour": "blue"})).await;
+        }
+        let operator = tenant.run();
+        if is_late {
+            until("what is left is reported", async || operator.log().contains("ObjectsLeft").then_some(())).await;
+            tenant.project.apply("web", json!({"colour": "blue"})).await;
+        }
+        tenant.deployed_from(1).await;
+        assert_eq!(tenant.password().await, before, "late: {is_late}");
+        tenant.project.condition("web", "Ready", "True").await;
+    }))
+    .await;
 }
 
 /// Makes a Secret with a random value in another namespace.

@@ -1,7 +1,7 @@
 //! Release records, tokens and the operator's Secrets are not objects of a chart: it can neither write nor read them.
 
 use kube::ResourceExt;
-use kube::api::DynamicObject;
+use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
 
 use crate::harness::{Project, annotated, config, stays, within};
@@ -208,6 +208,63 @@ async fn a_token_that_the_chart_makes_is_not_shown_to_the_chart() {
     })
     .await;
     assert_eq!(map.data["data"]["seen"], "{}");
+}
+
+#[tokio::test]
+async fn values_come_from_no_record_no_token_and_no_secret_of_the_operator() {
+    let project = project("").await;
+    let operator = project.run();
+    let shows = json!({"objects": [config("shown", "{{ .Values.stolen }}")]});
+    project.apply("other", json!({"objects": [config("other", "blue")]})).await;
+    project.condition("other", "Ready", "True").await;
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    let ledger =
+        secrets.list(&ListParams::default().labels("chartwright.dev/ledger")).await.unwrap().items[0].name_any();
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}});
+    project.create(within(&project.namespace, account)).await;
+    let token = with_type(record("Secret", "token", json!({})), "kubernetes.io/service-account-token");
+    let mut token = annotated(token, json!({"kubernetes.io/service-account.name": "robot"}));
+    token["stringData"] = json!({"extra": "a value"});
+    project.create(within(&project.namespace, token)).await;
+    let mut map = record("ConfigMap", "driver", json!({"owner": "helm", "name": "another"}));
+    map["data"] = json!({"release": "a value"});
+    project.create(within(&project.namespace, map)).await;
+    let cases = [
+        ("secret", "sh.helm.release.v1.other.v1", "release"),
+        ("secret", "sh.helm.release.v1.other.v1", "chartwright"),
+        ("configmap", "driver", "release"),
+        ("secret", "chartwright-signing-key", "ed25519.pkcs8"),
+        ("secret", &ledger, "entry"),
+        ("secret", "token", "extra"),
+    ];
+    project.apply("web", shows.clone()).await;
+    project.deployed("web").await;
+    let before = project.get("v1", "ConfigMap", "shown").await.unwrap();
+    for (kind, name, key) in cases {
+        project.annotate("web", "chartwright.dev/values-from", &format!("{kind}/{name}:{key}@stolen")).await;
+        project
+            .told("web", &format!("the source {name} is refused"), |status| {
+                let text = status.to_string();
+                (text.contains(name) && text.contains("which never holds values")).then_some(())
+            })
+            .await;
+        let after = project.get("v1", "ConfigMap", "shown").await.unwrap();
+        assert_eq!(identity(&after), identity(&before), "{name}");
+        let said = project.cli(&["render", &project.named("web")]);
+        assert!(said.code == 1 && said.out.is_empty(), "a preview shows it as little: {said:?}");
+    }
+    drop(operator);
+    // The same where the watch asks for it: a name may be made of what the author writes.
+    for (number, (kind, name, key)) in cases.into_iter().enumerate() {
+        let kind = if kind == "secret" { "Secret" } else { "ConfigMap" };
+        project
+            .watch_with(&format!("valuesFrom: [{{kind: {kind}, name: {name}, valuesKey: {key}, targetPath: stolen}}]"));
+        let _operator = project.run();
+        let cr = format!("wants{number}");
+        project.apply(&cr, shows.clone()).await;
+        let told = project.not_ready(&cr, "InvalidValues").await;
+        assert!(told["message"].as_str().unwrap().contains("which never holds values"), "{name}: {told}");
+    }
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use chartwright::calls::Calls;
-use chartwright::release::{Release, Status, Store};
+use chartwright::release::{OwnerMark, Release, Status, Store};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -110,6 +110,13 @@ impl Tenant {
         self.records().patch(&name, &PatchParams::default(), &Patch::Merge(&part)).await.unwrap();
     }
 
+    /// The custom resource as records name it. Everybody can compute that.
+    pub async fn owner_mark(&self) -> OwnerMark {
+        let owner = self.project.crs().get("web").await.unwrap();
+        let (group, kind) = (self.project.resource.group.clone(), self.project.resource.kind.clone());
+        OwnerMark { group, kind, namespace: owner.namespace(), name: "web".into(), uid: owner.uid().unwrap() }
+    }
+
     /// Gives a tenant everything in the cluster.
     pub fn binding(&self) -> Value {
         json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": self.evil()},
@@ -121,15 +128,15 @@ impl Tenant {
         format!("{}-evil", self.project.namespace)
     }
 
-    /// For some seconds, and while an edit elsewhere shows that the operator works.
+    /// For some seconds.
     pub async fn nothing_came_of_it(&self) {
         let bindings = self.project.objects(RBAC, "ClusterRoleBinding", None);
         let evil = self.evil();
-        let there = stays(Duration::from_secs(3), "no binding is made", async || {
-            bindings.get_opt(&evil).await.unwrap().is_some()
-        });
-        there.await;
-        assert!(bindings.get_opt(&evil).await.unwrap().is_none());
+        stays(Duration::from_secs(3), "no ClusterRoleBinding is made of a forged record", async || {
+            let made = bindings.get_opt(&evil).await.unwrap().is_some();
+            assert!(!made, "the operator made the ClusterRoleBinding of a forged record");
+        })
+        .await;
     }
 
     /// Waits until this revision, or a later one, is deployed.

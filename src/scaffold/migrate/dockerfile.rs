@@ -7,6 +7,7 @@ use super::Edited;
 /// What a person may have added that needs more than the base image has. It has a program and helm, and no shell.
 const NEEDS_A_SHELL: &str = "RUN";
 const STARTS: [&str; 2] = ["ENTRYPOINT", "CMD"];
+const DIGEST: &str = "@sha256:";
 
 /// `file` is for the notes. In a project that has moved already, another base image is somebody's choice, and no longer named.
 pub fn edit(file: &str, text: &str, image: &str, has_moved: bool) -> Edited {
@@ -23,8 +24,7 @@ pub fn edit(file: &str, text: &str, image: &str, has_moved: bool) -> Edited {
                 let (base, stage) = stage(&words);
                 is_ours = is_helm_operator(base) && !stages.iter().any(|known| known == base);
                 if is_ours {
-                    edited.why.push(format!("{image} takes the place of {base}"));
-                    line = line.replacen(base, image, 1);
+                    edited.replace(file, &mut line, base, image);
                 }
                 bases.push(base.to_owned());
                 stages.extend(stage.map(str::to_owned));
@@ -34,8 +34,7 @@ pub fn edit(file: &str, text: &str, image: &str, has_moved: bool) -> Edited {
                 let argument = words.get(1).and_then(|argument| argument.split_once('=')).unwrap_or_default();
                 let (name, base) = (argument.0, argument.1.trim_matches('"'));
                 if is_helm_operator(base) {
-                    edited.why.push(format!("{image} takes the place of {base}"));
-                    line = line.replacen(base, image, 1);
+                    edited.replace(file, &mut line, base, image);
                 }
                 defaults.push((name.to_owned(), base.to_owned()));
             }
@@ -63,6 +62,18 @@ pub fn edit(file: &str, text: &str, image: &str, has_moved: bool) -> Edited {
         ));
     }
     edited
+}
+
+impl Edited {
+    fn replace(&mut self, file: &str, line: &mut String, base: &str, image: &str) {
+        self.why.push(format!("{image} takes the place of {base}"));
+        if base.contains(DIGEST) && !image.contains(DIGEST) {
+            self.notes.push(format!(
+                "{file} named its base image by digest, and now names {image} by a tag, which may come to mean another image; where it comes from a registry, add its digest"
+            ));
+        }
+        *line = line.replacen(base, image, 1);
+    }
 }
 
 /// The image and the name of `FROM [--flag] image [AS name]`.
@@ -104,7 +115,7 @@ mod tests {
             ("FROM quay.io/operator-framework/helm-operator:v1.0.0\n", "FROM chartwright:1.2.3\n"),
             ("from quay.io/operator-framework/helm-operator\r\n", "from chartwright:1.2.3\r\n"),
             (
-                "FROM --platform=$TARGETPLATFORM  mirror:5000/x/helm-operator:v1@sha256:ab AS final\n",
+                "FROM --platform=$TARGETPLATFORM  mirror:5000/x/helm-operator:v1 AS final\n",
                 "FROM --platform=$TARGETPLATFORM  chartwright:1.2.3 AS final\n",
             ),
             ("FROM registry.redhat.io/openshift4/ose-helm-rhel9-operator:v4.18", "FROM chartwright:1.2.3"),
@@ -118,6 +129,17 @@ mod tests {
             let edited = edited(&around(from));
             assert_eq!(edited.text, around(to));
             assert_eq!((edited.why.len(), edited.notes.len()), (1, 0), "{from}");
+        }
+    }
+
+    #[test]
+    fn a_digest_that_goes_is_told() {
+        for before in ["FROM x/helm-operator:v1@sha256:ab AS final\n", "ARG B=x/helm-operator@sha256:ab\nFROM $B\n"] {
+            let edited = edited(before);
+            assert!(edited.text.contains("chartwright:1.2.3") && !edited.text.contains("sha256"), "{edited:?}");
+            assert!(edited.notes.len() == 1 && edited.notes[0].contains("add its digest"), "{edited:?}");
+            let pinned = edit("Dockerfile", before, "r/chartwright:1@sha256:cd", false);
+            assert!(pinned.text.contains("r/chartwright:1@sha256:cd") && pinned.notes.is_empty(), "{pinned:?}");
         }
     }
 

@@ -11,6 +11,8 @@ use crate::harness::forging::as_crds;
 use crate::harness::{Project, annotated, config, until, within};
 
 const FLAG: &str = "--allow-outside-namespace";
+/// The record of these tests is forged, so each would be refused for that alone.
+const UNPROVEN: &str = "--allow-unproven";
 
 /// A hook of the event `test` that makes an object.
 fn test(mut object: Value) -> String {
@@ -55,8 +57,7 @@ async fn tested(project: &Project, manifest: &str, flags: &[&str]) -> Said {
     };
     project.forge("web", 1, |release| release.hooks = vec![hook]).await;
     let named = project.named("web");
-    // The record is forged, so each of these tests would be refused for that alone.
-    let arguments: Vec<&str> = ["test", &named, "--allow-unproven"].into_iter().chain(flags.iter().copied()).collect();
+    let arguments: Vec<&str> = ["test", &named].into_iter().chain(flags.iter().copied()).collect();
     project.cli(&arguments)
 }
 
@@ -268,12 +269,16 @@ async fn a_forged_test_makes_nothing_outside_of_the_namespace() {
         ("rights in another namespace", test(role)),
         ("said to be of crds/", format!("# Source: app/crds/x.yaml\n{}", test(binding(&cluster)))),
     ] {
-        let said = tested(&project, &manifest, &[]).await;
-        assert_eq!(said.code, 1, "{case}: {said:?}");
-        assert!(said.err.contains(FLAG) && said.err.contains("evil"), "{case}: {said:?}");
-        assert!(!exists(&bindings, &cluster).await, "{case}: a ClusterRoleBinding was made");
-        assert!(!exists(&theirs, "evil").await && !exists(&roles, "evil").await, "{case}: an object was made");
-        assert!(!exists(&project.configs(), "inside").await, "{case}: nothing is made before all was looked at");
+        // Whoever knows of no flag is no less protected.
+        for flags in [&[][..], &[UNPROVEN]] {
+            let said = tested(&project, &manifest, flags).await;
+            assert!(!exists(&bindings, &cluster).await, "{case}: a ClusterRoleBinding was made");
+            assert!(!exists(&theirs, "evil").await && !exists(&roles, "evil").await, "{case}: an object was made");
+            assert!(!exists(&project.configs(), "inside").await, "{case}: nothing is made before all was looked at");
+            assert_eq!(said.code, 1, "{case}: {said:?}");
+            let why = if flags.is_empty() { [UNPROVEN, "signature"] } else { [FLAG, "evil"] };
+            assert!(why.iter().all(|part| said.err.contains(part)), "{case}: {said:?}");
+        }
     }
 }
 
@@ -282,7 +287,7 @@ async fn a_person_may_allow_a_test_outside_of_the_namespace() {
     let project = deployed().await;
     let elsewhere = project.another_namespace("mine").await;
     let manifest = test(within(&elsewhere, config("meant", "red")));
-    let said = tested(&project, &manifest, &[FLAG]).await;
+    let said = tested(&project, &manifest, &[UNPROVEN, FLAG]).await;
     assert_eq!(said.code, 0, "{said:?}");
     assert!(said.err.contains(&format!("ConfigMap {elsewhere}/meant")), "it is shown: {said:?}");
     assert!(exists(&project.objects("v1", "ConfigMap", Some(&elsewhere)), "meant").await);
@@ -296,10 +301,10 @@ async fn a_test_without_a_namespace_is_in_that_of_the_release() {
     for (name, object) in
         [("missing", config("missing", "red")), ("named", within(&project.namespace, config("named", "red")))]
     {
-        assert_eq!(tested(&project, &test(object), &[]).await.code, 0, "{name}");
+        assert_eq!(tested(&project, &test(object), &[UNPROVEN]).await.code, 0, "{name}");
         assert!(exists(&project.configs(), name).await, "{name}");
     }
-    let said = tested(&project, &test(empty), &[]).await;
+    let said = tested(&project, &test(empty), &[UNPROVEN]).await;
     let is_here = exists(&project.configs(), "empty").await;
     assert_eq!(said.code == 0, is_here, "an empty namespace is the release's or is refused: {said:?}");
 }
@@ -313,9 +318,9 @@ async fn objects_that_give_rights_inside_of_the_namespace_are_shown() {
         "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
         "metadata": {"name": "token", "annotations": {"kubernetes.io/service-account.name": "default"}},
     });
-    let said = tested(&project, &test(grant), &[]).await;
+    let said = tested(&project, &test(grant), &[UNPROVEN]).await;
     assert!(said.err.contains(&format!("RoleBinding {}/grant", project.namespace)), "{said:?}");
     let manifest = token.to_string().replace("\"annotations\":{", "\"annotations\":{\"helm.sh/hook\":\"test\",");
-    let said = tested(&project, &manifest, &[]).await;
+    let said = tested(&project, &manifest, &[UNPROVEN]).await;
     assert!(said.err.contains(&format!("Secret {}/token", project.namespace)), "{said:?}");
 }
