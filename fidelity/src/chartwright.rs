@@ -133,7 +133,7 @@ impl<'a> Chartwright<'a> {
     /// What became of a revision.
     ///
     /// # Errors
-    /// It is neither done nor refused for too long, which says nothing.
+    /// It is neither done nor refused for too long, which says nothing. Or it is done, and reports that somebody else changes its objects.
     async fn outcome(&mut self, revision: u64) -> Result<Outcome> {
         let started = Instant::now();
         let mut failing_since: Option<Instant> = None;
@@ -144,6 +144,10 @@ impl<'a> Chartwright<'a> {
             let is_current = status["observedGeneration"].as_i64() == cr.metadata.generation;
             let is_there = status["deployedRelease"]["revision"].as_u64() >= Some(revision);
             if is_current && is_there && is(&status, "Deployed") && failure(&status).is_none() {
+                // Nobody else writes here, so it would be false.
+                if let Some(contested) = find(&status, "Contested") {
+                    bail!("Chartwright reports a conflict: {contested}");
+                }
                 return Ok(Outcome::Done);
             }
             match failure(&status).filter(|_| is_current) {
