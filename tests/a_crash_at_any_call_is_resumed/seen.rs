@@ -138,7 +138,12 @@ impl Seen {
             let password = password(&record.manifest.read());
             names.push((hex(digest(&SHA256, password.as_bytes()).as_ref()), format!("{{checksum {revision}}}")));
             names.push((password, format!("{{random {revision}}}")));
-            names.extend(record.digest().map(|digest| (digest.to_owned(), format!("{{digest {revision}}}"))));
+            names.extend(
+                record
+                    .digest()
+                    .or(record.digest_label())
+                    .map(|digest| (digest.to_owned(), format!("{{digest {revision}}}"))),
+            );
         }
         names.push((project.namespace.clone(), "{namespace}".to_owned()));
         names
