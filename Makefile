@@ -92,7 +92,7 @@ forgery-proof: tools ## Forge 200 release records at random, and see what the op
 	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture two_hundred_forged_records
 
 .PHONY: upgrade-proof
-upgrade-proof: tools ## Take over what an earlier build deployed, without a write to its objects (make upgrade-proof FROM=path)
+upgrade-proof: tools ## Take over what an earlier build deployed, without a change to its objects (make upgrade-proof FROM=path)
 	@test -x "$(FROM)" || { echo 'error: name an earlier build, as in: make upgrade-proof FROM=/tmp/chartwright-0.1.0' >&2; exit 2; }
 	cargo build --quiet --workspace
 	FROM='$(FROM)' target/debug/lab guard cargo test --test cluster -- --ignored --nocapture releases_of_an_earlier_build
