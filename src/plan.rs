@@ -18,7 +18,7 @@ use crate::hooks::run::RUN;
 use crate::manifest::{self, ManifestError, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
 use crate::ownership::{KEPT, place_of, type_of};
-use crate::release::{Applied, History};
+use crate::release::{Applied, History, Release};
 use crate::scalers::target_of;
 use crate::sensitive::{self, NoObject};
 use crate::watches::Crds;
@@ -391,17 +391,18 @@ pub fn proven(history: &History, namespace: &str, kinds: &Kinds) -> Result<Made,
     Ok(proven)
 }
 
-/// The objects of the Helm release that the operator adopts or began to adopt: those of the newest record below its own.
+/// The objects of the Helm release that the operator adopts or began to adopt: those of the records below its own.
 ///
 /// # Errors
 /// A manifest exceeds a limit, so nobody knows what it holds.
 pub fn adopting(history: &History, namespace: &str, kinds: &Kinds) -> Result<HashSet<ObjectKey>, ManifestError> {
     let first = history.iter().find(|release| release.is_proven()).map(|release| release.revision);
-    let foreign = history.foreign_since_deployed().filter(|release| !release.is_proven());
-    match foreign.last().filter(|release| first.is_none_or(|first| release.revision < first)) {
-        Some(release) => Ok(keys(&members(&release.manifest.read(), namespace, kinds)?)),
-        None => Ok(HashSet::new()),
+    let is_before = |release: &&Release| !release.is_proven() && first.is_none_or(|first| release.revision < first);
+    let mut adopting = HashSet::new();
+    for release in history.foreign_since_deployed().filter(is_before) {
+        adopting.extend(keys(&members(&release.manifest.read(), namespace, kinds)?));
     }
+    Ok(adopting)
 }
 
 pub fn keys(objects: &[Applied]) -> HashSet<ObjectKey> {

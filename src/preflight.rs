@@ -22,7 +22,7 @@ use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
 use crate::object::{Object, ObjectId};
 use crate::ownership::{Claim, judge};
-use crate::plan::{Judged, MANAGED_BY, Plan, Planned, Target, is_kept};
+use crate::plan::{Judged, MANAGED_BY, Plan, Planned, Target, is_kept, unmarked};
 use crate::protected::rights;
 use crate::sensitive::{Labels, NoObject, Sensitive};
 
@@ -250,7 +250,10 @@ impl Asker<'_> {
                 if !(self.known)(&id, &uid) {
                     self.check_owner(planned, &id, Some(&answer.object)).await?;
                 }
-                Ok(Found::There { is_helms: handover::handed_over(&answer.object.metadata).is_some() })
+                // What the dry run did not show would go with the fields that Helm 3 wrote: the next upgrade removes them.
+                let is_as_it_is = self.is_outside(&id) && self.seen().new.contains(&id);
+                let is_helms = !is_as_it_is && handover::handed_over(&answer.object.metadata).is_some();
+                Ok(Found::There { is_helms })
             }
             Err(error) => self.weigh(planned, &id, error).await,
         }
@@ -269,8 +272,8 @@ impl Asker<'_> {
         // All that is known where the API server cannot judge the object.
         check_sensitive(id, Sensitive::of_metadata(id, &live))?;
         if check_claim(id, &live, self.target, self.allowed)? {
-            if id.namespace.as_deref() != Some(self.target.namespace) {
-                self.check_unchanged(kind, id, answer).await?;
+            if self.is_outside(id) {
+                self.check_unchanged(planned, kind, id, answer).await?;
             }
             self.seen().new.insert(id.clone());
         }
@@ -278,25 +281,31 @@ impl Asker<'_> {
         Ok(())
     }
 
+    fn is_outside(&self, id: &ObjectId) -> bool {
+        id.namespace.as_deref() != Some(self.target.namespace)
+    }
+
     /// Whoever writes Secrets in the release's namespace can write the record of a Helm release that names objects outside of it. So those
     /// are adopted only as they are.
     async fn check_unchanged(
         &self,
+        planned: &Planned,
         kind: &Kind,
         id: &ObjectId,
         answer: Option<&DynamicObject>,
     ) -> Result<(), Rejected> {
-        let live = self.calls.get(kind, id).await.map_err(|error| Rejected::about(id, &error))?;
-        let is_unchanged = match (&live, answer) {
-            (Some(live), Some(answer)) => content(live).eq(content(answer)),
-            _ => false,
+        let about = |error| Rejected::about(id, &error);
+        let live = self.calls.get(kind, id).await.map_err(about)?.map(content);
+        let answer = match answer {
+            Some(answer) => answer.clone(),
+            None => self.calls.dry_run(planned).await.map_err(about)?.object,
         };
-        match is_unchanged {
+        match live == Some(content(answer)) {
             true => Ok(()),
             false => Err(Rejected {
                 category: Category::AdoptionNotAllowed,
                 message: format!(
-                    "{id} belongs to the Helm release that would be adopted and is outside of its namespace, and the chart would change it; make the chart and the values match it, and change it after the adoption"
+                    "{id} is outside of the release's namespace, and adopting the Helm release would change it; make the chart and the values match the object, adopt the release, and change the object afterwards"
                 ),
             }),
         }
@@ -438,8 +447,8 @@ fn check_sensitive(id: &ObjectId, what: Option<Sensitive>) -> Result<(), Rejecte
 pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowed: Allowed) -> Result<bool, Rejected> {
     match judge(live, target.release, target.namespace, target.owner) {
         Claim::Ours => Ok(false),
-        Claim::Helm if has_made(id, live, target) => Ok(false),
         Claim::Helm if target.adopting.contains(&id.key()) => Ok(true),
+        Claim::Helm if has_made(id, live, target) => Ok(false),
         Claim::Helm => Err(belongs(format!(
             "{id} exists and belongs to a Helm release of the same name that this operator did not install; uninstall that release, give the custom resource another name, or, if Helm left the object behind, delete it or remove its label {MANAGED_BY} so that it belongs to nobody"
         ))),
@@ -459,9 +468,15 @@ pub fn check_claim(id: &ObjectId, live: &ObjectMeta, target: &Target<'_>, allowe
     }
 }
 
-/// All but the metadata and the status.
-fn content(object: &DynamicObject) -> impl Iterator<Item = (&String, &Value)> {
-    object.data.as_object().into_iter().flatten().filter(|(part, _)| *part != "status")
+/// What a chart decides: all but the status and what marks or identifies an object.
+fn content(object: DynamicObject) -> (Value, Value, Value) {
+    let mut value = unmarked(serde_json::to_value(object).unwrap_or(Value::Null));
+    let mut metadata = value["metadata"].take();
+    let (labels, annotations) = (metadata["labels"].take(), metadata["annotations"].take());
+    if let Some(parts) = value.as_object_mut() {
+        parts.retain(|part, _| part != "metadata" && part != "status");
+    }
+    (value, labels, annotations)
 }
 
 /// Whether a record of this operator names the object. In the release's namespace another object may have taken its name.

@@ -31,9 +31,6 @@ pub enum UninstallError {
     Unavailable(#[from] Unavailable),
 }
 
-/// What tenants write decides how many kinds and namespaces are asked for.
-const MOST_LISTS: usize = 32;
-
 impl UninstallError {
     fn of_call(kind: &Kind, error: kube::Error) -> Self {
         match Unavailable::of_call(&kind.resource, error) {
@@ -90,22 +87,23 @@ impl Leaving<'_> {
         Ok(set_free(objects, &self.rules(), self.kinds, self.calls).await?)
     }
 
-    /// Takes this custom resource's owner reference off objects that are not its release's: those `outside` of the namespace that it made, and
-    /// those inside. The manifest may be anybody's: it only says which kinds to list.
-    pub async fn disown(&self, manifest: &str, outside: Vec<Applied>) -> Result<(), UninstallError> {
-        disown(&outside, self.owner, self.kinds, self.calls).await?;
+    /// Takes this custom resource's owner reference off objects that are not its release's. The manifest may be anybody's: it only says which
+    /// kinds to list.
+    pub async fn disown(&self, manifest: &str) -> Result<(), UninstallError> {
+        for (group, kind) in unknown_kinds(manifest, self.kinds) {
+            absence::confirm(&group, &kind, self.calls).await?;
+        }
         let named: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
         let kinds = named.iter().filter_map(|(group, kind)| self.kinds.any_version(group, kind));
-        for kind in kinds.filter(|kind| kind.namespaced && kind.is_manageable).take(MOST_LISTS) {
+        // A namespaced resource owns objects in its namespace only.
+        let namespace = self.owner.namespace.as_deref();
+        for kind in kinds.filter(|kind| kind.is_manageable && (kind.namespaced || namespace.is_none())) {
             let owned = |live: ObjectMeta| {
                 let is_owned = live.owner_references.iter().flatten().any(|it| it.uid == self.owner.uid);
                 is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
             };
-            let owned = match self.calls.list(&kind, Some(self.namespace), &format!("{MANAGED_BY}=Helm"), owned).await {
-                // Whoever may not list a kind has made nothing of it.
-                Err(kube::Error::Api(status)) if status.code == 403 => continue,
-                listed => listed.map_err(|error| UninstallError::of_call(&kind, error))?,
-            };
+            let owned = self.calls.list(&kind, namespace, &format!("{MANAGED_BY}=Helm"), owned).await;
+            let owned = owned.map_err(|error| UninstallError::of_call(&kind, error))?;
             disown(&owned, self.owner, self.kinds, self.calls).await?;
         }
         Ok(())
@@ -166,6 +164,7 @@ impl Leaving<'_> {
         places: &[Option<&str>],
         contents: &Contents,
     ) -> Result<Option<String>, UninstallError> {
+        const MOST_LISTS: usize = 32;
         // The author of a custom resource says which kinds and namespaces there are.
         let mut lists = vec![];
         for group_kind in &contents.group_kinds {

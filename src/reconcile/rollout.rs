@@ -43,7 +43,11 @@ impl Subject<'_> {
             description: if upgrade { "Preparing upgrade" } else { "Initial install underway" }.to_owned(),
             first_deployed: history.iter().next().map_or(now, |first| first.first_deployed),
             last_deployed: now,
-            own: Some(Own { sourced: wish.values.sourced().to_vec(), ..self.own(wish.digest.clone()) }),
+            own: Some(Own {
+                sourced: wish.values.sourced().to_vec(),
+                is_upgrade: upgrade,
+                ..self.own(wish.digest.clone())
+            }),
             claimed: None,
             proof: Proof::default(),
             stored: Stored::default(),
@@ -60,7 +64,7 @@ impl Subject<'_> {
         let rendered = manifest::read_record(&old.manifest.read())?;
         let is_rollback = own.hold.is_some();
         let shipped = old.own.as_ref().map(|own| own.shipped.clone()).unwrap_or_default();
-        let own = Own { shipped, ..own };
+        let own = Own { shipped, is_upgrade: true, ..own };
         let draft = Release {
             revision: self.next_revision(history),
             status: if is_rollback { Status::PendingRollback } else { Status::PendingUpgrade },

@@ -40,7 +40,12 @@ impl Subject<'_> {
         };
         let taken = Taken { latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
         let fresh = Own { sourced: self.sourced(wish, history, latest), ..self.own(String::new()) };
-        let marks = Marks { made: self.proven(history).await?, adopting: HashSet::new() };
+        let adopting = match latest.is_claimed() {
+            true => HashSet::new(),
+            // An adoption that was interrupted.
+            false => plan::keys(&members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?),
+        };
+        let marks = Marks { made: self.proven(history).await?, adopting };
         let taken = self.take_in_place(latest, taken.own(fresh), marks).await?;
         let hold = taken.own.as_ref().and_then(|own| own.hold.as_ref());
         let (revision, description) = (taken.revision, &taken.description);
@@ -140,9 +145,7 @@ impl Subject<'_> {
         self.check_noted(members.iter().map(|applied| applied.id.clone()))?;
         let draft = Release { own: Some(Own { objects: members, ..own.clone() }), ..latest.clone() };
         self.store.check_size(&draft)?;
-        // First, as with every revision: a crash leaves a record whose content the ledger confirms.
-        self.note_again(&draft).await?;
-        own.objects = self.apply_in_place(latest, marks).await?;
+        own.objects = self.apply_in_place(&draft, marks).await?;
         // Whatever its status says: it is not installed once more.
         own.was_deployed = true;
         let taken = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
@@ -174,6 +177,9 @@ impl Subject<'_> {
         let known = |_: &_, _: &str| false;
         let preflight = preflight(&plan, &target, &known, self.allowed(true), &self.calls);
         let preflight = self.stage(Stage::Preflight, preflight).await?;
+        // Before the first write, as with every revision: a crash leaves a record whose content the ledger confirms. And not before it is
+        // certain whose the objects are, since the ledger is evidence for that.
+        self.note_again(release).await?;
         plan.note_adopted(&preflight.all_adopted(), &self.owner);
         self.mark_parent(&self.contents_of(&plan).union(&self.contents())).await?;
         plan.apply.retain(|planned| {

@@ -101,9 +101,7 @@ impl Subject<'_> {
         let Some(latest) = history.latest() else { return Ok(vec![]) };
         let kinds = self.context.kinds.kinds();
         let leaving = self.leaving(&kinds, true);
-        let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
-        let outside = outside.into_iter().map(|id| Applied::new(id, None)).collect();
-        leaving.disown(&latest.manifest.read(), outside).await?;
+        leaving.disown(&latest.manifest.read()).await?;
         for release in history.iter().filter(|release| release.is_owned_by(&self.owner.uid)) {
             self.store.disown(release).await?;
         }

@@ -75,12 +75,12 @@ impl History {
 
     /// Whether a revision follows one that was whole, or objects without a record. After a `helm uninstall` that kept the records, it does not.
     pub fn stood_before(&self, revision: u32) -> bool {
-        if self.get(revision).is_some_and(Release::is_rebuilt) {
+        let follows = |own: &Own| own.is_rebuilt || own.is_upgrade;
+        if self.get(revision).and_then(|release| release.own.as_ref()).is_some_and(follows) {
             return true;
         }
-        let stood = |own: &Own| {
-            own.was_deployed || own.is_rebuilt || own.trouble.as_ref().is_some_and(|trouble| trouble.is_late)
-        };
+        let stood =
+            |own: &Own| own.was_deployed || follows(own) || own.trouble.as_ref().is_some_and(|trouble| trouble.is_late);
         let before = self.iter().rev().filter(|release| release.revision < revision);
         let mut tell = before.filter_map(|release| match release.status {
             Status::Deployed | Status::Superseded => Some(true),

@@ -48,6 +48,9 @@ pub struct Own {
     /// It was made over objects of the release without a record to believe: it is an upgrade, although no revision stands before it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_rebuilt: bool,
+    /// It follows a revision that was whole. Records before it may go, and the status says it without a signature.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_upgrade: bool,
     /// When everything was applied, in seconds since 1970 on the API server's clock, if there was a deadline then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied_at: Option<i64>,

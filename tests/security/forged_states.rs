@@ -71,6 +71,44 @@ async fn no_state_of_a_deployed_revision_runs_the_hooks_of_an_install_again() {
     }
 }
 
+/// It does not end.
+const UPGRADE_HOOK: &str = "\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: upgrading
+  annotations: {helm.sh/hook: pre-upgrade}
+spec:
+  template:
+    metadata: {labels: {lab.chartwright.dev/behaviour: hang}}
+    spec: {restartPolicy: Never, containers: [{name: app, image: app}]}
+";
+
+#[tokio::test]
+async fn an_upgrade_stays_one_when_the_records_before_it_are_deleted() {
+    let tenant = Tenant::new().await;
+    for (file, text) in [("hook.yaml", INSTALL_HOOK), ("upgrading.yaml", UPGRADE_HOOK)] {
+        tenant.project.template(file, text);
+    }
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    let configs = tenant.project.configs();
+    configs.delete("hook", &DeleteParams::default()).await.unwrap();
+    tenant.project.apply("web", json!({"colour": "green"})).await;
+    until("the hook of the upgrade runs", async || tenant.project.get("batch/v1", "Job", "upgrading").await).await;
+    drop(operator);
+    tenant.records().delete("sh.helm.release.v1.web.v1", &DeleteParams::default()).await.unwrap();
+    let _operator = tenant.run();
+    // What the release does next: it waits for the hook of the upgrade.
+    stays(Duration::from_secs(4), "no hook of an install runs", async || {
+        configs.get_opt("hook").await.unwrap().is_some()
+    })
+    .await;
+    assert!(configs.get_opt("hook").await.unwrap().is_none());
+    let record = tenant.store().get(&tenant.project.namespace, "web", 2).await.unwrap();
+    assert_eq!(record.status, Status::PendingUpgrade);
+}
+
 #[tokio::test]
 async fn what_was_signed_in_the_window_is_not_installed_again() {
     let tenant = Tenant::new().await;

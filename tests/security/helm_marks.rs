@@ -69,6 +69,19 @@ impl Theirs {
         assert_eq!(self.versions().await, before);
     }
 
+    /// A Helm release of the kind's chart, in whose record these objects are, too: whoever may write Secrets can write that.
+    async fn forge_release(&self, objects: &[Value; 2]) {
+        let project = &self.tenant.project;
+        project.helm("helm4", &["install", "web", "charts/app", "--set", "colour=blue"]);
+        let values = json!({"colour": "blue", "objects": self.objects("ours")});
+        project
+            .forge("web", 1, |release| {
+                with_objects(release, objects);
+                release.config = values.into();
+            })
+            .await;
+    }
+
     /// With everything that is the administrator's in the spec.
     async fn ask(&self) {
         let spec = json!({"colour": "blue", "objects": self.objects("ours")});
@@ -101,9 +114,7 @@ async fn a_forged_helm_release_takes_nothing_outside_of_its_namespace_that_it_wo
     let theirs = Theirs::new("adopt: releases").await;
     let (tenant, before) = (&theirs.tenant, theirs.versions().await);
     let project = &tenant.project;
-    // A Helm release of the same chart. Whoever may write Secrets can write that it has these objects too.
-    project.helm("helm4", &["install", "web", "charts/app", "--set", "colour=blue"]);
-    project.forge("web", 1, |release| with_objects(release, &theirs.objects("theirs"))).await;
+    theirs.forge_release(&theirs.objects("theirs")).await;
     let _operator = tenant.run();
     theirs.ask().await;
     for (annotation, value) in
@@ -112,9 +123,31 @@ async fn a_forged_helm_release_takes_nothing_outside_of_its_namespace_that_it_wo
         project.annotate("web", annotation, value).await;
     }
     let told = project.not_ready("web", "AdoptionNotAllowed").await;
-    assert!(told["message"].as_str().unwrap().contains("outside of its namespace"), "{told}");
+    assert!(told["message"].as_str().unwrap().contains("outside of the release's namespace"), "{told}");
     theirs.are_untouched(&before).await;
     project.delete("web").await;
     project.gone("web").await;
     assert_eq!(theirs.versions().await, before);
+    tenant.record(1).await;
+}
+
+#[tokio::test]
+async fn a_refused_adoption_leaves_no_evidence_for_the_next_turn() {
+    let theirs = Theirs::new("adopt: releases").await;
+    let (tenant, before) = (&theirs.tenant, theirs.versions().await);
+    let project = &tenant.project;
+    // The record is just what the chart renders, so that it would be taken over as it is.
+    theirs.forge_release(&theirs.objects("ours")).await;
+    let operator = tenant.run();
+    theirs.ask().await;
+    project.not_ready("web", "AdoptionNotAllowed").await;
+    drop(operator);
+    let _operator = tenant.run();
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    theirs.are_untouched(&before).await;
+    project.not_ready("web", "AdoptionNotAllowed").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(theirs.versions().await, before);
+    tenant.record(1).await;
 }
