@@ -62,7 +62,7 @@ pub struct Target<'a> {
     pub may_own: bool,
     /// What this operator knows that it made for the release: Helm's marks are enough on these, also outside of the release's namespace.
     pub made: Made,
-    /// The objects of a Helm release that is being adopted, by its record: Helm's marks are enough on these too.
+    /// The objects of a Helm release that is being adopted, by its record. For these, Helm's marks alone are accepted as well.
     pub adopting: HashSet<ObjectKey>,
 }
 

@@ -149,15 +149,7 @@ impl Preview {
         if cr.metadata.deletion_timestamp.is_some() {
             return Err(PreviewError::Leaving);
         }
-        let mut identity = Identity::of(cr, scene.watch, scene.namespace, None, |_, _| true);
-        if identity.owner.uid.is_empty() {
-            identity.owner.uid = UNKNOWN_UID.to_owned();
-        }
-        if let Some(why) = identity.misplaced(scene.watch) {
-            return Err(PreviewError::Nothing(why));
-        }
-        let store = Store::new(scene.calls.clone()).signed_by(scene.signer.clone(), &identity.owner.uid);
-        let history = store.history(&identity.namespace, &identity.release).await?;
+        let (identity, history) = Self::recorded(cr, scene).await?;
         let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
         let values = sources::values_of(cr, scene.watch, &identity, read).await?;
         let mut redactor = Redactor::default();
@@ -168,6 +160,29 @@ impl Preview {
             Ok(made) => Ok(Preview { redactor, ..made }),
             Err(error) => Err(error.without(&redactor)),
         }
+    }
+
+    /// Whose release it is, and its records. The status names the release only where that has records: others than the operator may
+    /// write it.
+    async fn recorded(cr: &CustomResource, scene: &Scene<'_>) -> Result<(Identity, History), PreviewError> {
+        let identity = |has_records: bool| {
+            let mut identity = Identity::of(cr, scene.watch, scene.namespace, None, |_, _| has_records);
+            if identity.owner.uid.is_empty() {
+                identity.owner.uid = UNKNOWN_UID.to_owned();
+            }
+            identity
+        };
+        let (told, by_template) = (identity(true), identity(false));
+        if let Some(why) = told.misplaced(scene.watch) {
+            return Err(PreviewError::Nothing(why));
+        }
+        let store = Store::new(scene.calls.clone()).signed_by(scene.signer.clone(), &told.owner.uid);
+        let history = store.history(&told.namespace, &told.release).await?;
+        if !history.is_empty() || told.release == by_template.release {
+            return Ok((told, history));
+        }
+        let history = store.history(&by_template.namespace, &by_template.release).await?;
+        Ok((by_template, history))
     }
 
     async fn made(

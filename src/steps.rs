@@ -23,15 +23,22 @@ const NUMBERS: [usize; 4] = [10, 100, 1_000, 5_000];
 
 /// Holds work to a few steps for each of so many things, at growing numbers of them.
 pub fn assert_linear(name: &str, work: impl Fn(usize) -> usize) {
-    NUMBERS.into_iter().for_each(|number| assert_few(name, number, work(number)));
+    assert_bounded(name, |number| number, work);
 }
 
 /// The same for work that sorts or searches: each time that the number doubles, each thing may take a few steps more.
 pub fn assert_n_log_n(name: &str, work: impl Fn(usize) -> usize) {
+    assert_bounded(name, |number| number * (number.ilog2() as usize + 1), work);
+}
+
+/// Work that counts nothing would stay within every bound.
+fn assert_bounded(name: &str, bound: impl Fn(usize) -> usize, work: impl Fn(usize) -> usize) {
+    let mut counted = 0;
     for number in NUMBERS {
-        let doublings = number.ilog2() as usize + 1;
-        assert_few(name, number * doublings, work(number));
+        counted = work(number);
+        assert_few(name, bound(number), counted);
     }
+    assert!(counted > 0, "{name}: no step was counted");
 }
 
 /// Holds work that took so many steps to a few for each of so many things, whatever their shape is.

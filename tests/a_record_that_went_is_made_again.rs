@@ -8,7 +8,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PropagationPolicy};
 use serde_json::{Value, json};
 
-use crate::harness::{Project, config, until, until_calm, until_within};
+use crate::harness::{Project, annotated, config, until, until_calm, until_within};
 
 const RANDOM: &str =
     "apiVersion: v1\nkind: Secret\nmetadata: {name: random}\nstringData: {password: '{{ randAlphaNum 12 }}'}\n";
@@ -245,7 +245,10 @@ async fn what_helm_uninstalled_comes_back_and_the_claims_left_behind_are_named()
     for (helm, more) in [("helm3", &[][..]), ("helm4", &[]), ("helm4", &["--keep-history"])] {
         let project = Project::of_objects().await;
         let _operator = project.run();
-        project.apply("web", json!({"objects": [config("web", "blue"), set]})).await;
+        let kept = annotated(config("kept", "blue"), json!({"helm.sh/resource-policy": "keep"}));
+        let mut objects = vec![config("web", "blue"), set.clone()];
+        objects.extend((!more.is_empty()).then_some(kept));
+        project.apply("web", json!({"objects": objects})).await;
         project.condition("web", "Ready", "True").await;
         let claim = project.get("v1", "PersistentVolumeClaim", "data-db-0").await.unwrap().uid();
         let old = project.get("v1", "ConfigMap", "web").await.unwrap().uid();
@@ -264,6 +267,8 @@ async fn what_helm_uninstalled_comes_back_and_the_claims_left_behind_are_named()
             (revisions(&project).await.last() == Some(&(2, Status::Deployed))).then_some(())
         })
         .await;
+        let is_rebuilt = project.events("web", "RecordRebuilt").await.pop();
+        assert!(more.is_empty() || is_rebuilt.is_none(), "there is a proven record: {is_rebuilt:?}");
     }
 }
 

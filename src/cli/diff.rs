@@ -42,7 +42,7 @@ pub struct Args {
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ready = args.wanted.ready().await?;
     let scene = ready.scene();
-    let preview = ready.preview("send dry runs with your rights of the objects of").await?;
+    let preview = ready.preview("send dry runs, with your permissions, of the objects in").await?;
     let changes = preview.changes(&scene).await?;
     if let Some(revision) = preview.held() {
         tell(&format!(

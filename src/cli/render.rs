@@ -11,8 +11,9 @@ use super::wanted::Wanted;
 ///
 /// They come in the order of application, with every label, annotation and owner reference that the operator adds, and with the
 /// data of Secrets: nothing is masked. Where nothing changed since the last revision, they are those of its record: random passwords are as they
-/// are. The command refuses a record that the operator's public key does not verify, unless --allow-unproven is set. Otherwise the chart is rendered anew. With -f, the custom resource comes from a file and need not be in the cluster;
-/// its UID is then not known, and a word stands for it.
+/// are. Where something changed, the chart is rendered anew. The command refuses a record that the operator's public key does not verify,
+/// unless --allow-unproven is set. With -f, the custom resource comes from a file and need not be in the cluster; its UID is then not
+/// known, and a word stands for it.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "chartwright render [OPTIONS] KIND NAME|KIND/NAME\n       chartwright render [OPTIONS] -f FILE"

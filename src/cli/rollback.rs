@@ -17,9 +17,9 @@ use crate::wishes::ROLLBACK_TO;
 
 /// Go back to an earlier revision
 ///
-/// Without a number this is the last proven one before the latest that was deployed. A new revision is made of it, and it is held until
-/// the spec or the chart changes, or until --resume. Only the annotation chartwright.dev/rollback-to is written; the operator
-/// does the rest, so no rights on the release's objects are needed.
+/// Without a number this is the newest proven revision below the latest one that was once deployed. A new revision is made of it, and it is
+/// held until the spec or the chart changes, or until --resume. Only the annotation chartwright.dev/rollback-to is written; the
+/// operator does the rest, so no rights on the release's objects are needed.
 ///
 /// Everybody who may write Secrets in the namespace can change a release record. The command refuses a revision whose record the
 /// operator's public key does not verify, unless --allow-unproven is set. The operator verifies the record once more.

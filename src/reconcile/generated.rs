@@ -30,8 +30,11 @@ impl Subject<'_> {
     pub(super) async fn install_over(&self, wish: &Wish, history: &History) -> Result<Release, ReconcileError> {
         let upgrade_to = self.upgrade_to(history);
         let rendered = self.render(wish, upgrade_to).await?;
-        let message = "Objects of this release exist, and the operator has no record of it. It keeps the values in them that the chart generates";
-        self.warn("RecordRebuilt", message).await;
+        // Where helm uninstalled the release and kept its records, only objects are left that Helm keeps.
+        if !history.iter().any(Release::is_proven) {
+            let message = "Objects of this release exist, and the operator has no proven record of it. It keeps the values in them that the chart generates";
+            self.warn("RecordRebuilt", message).await;
+        }
         if self.stands(&rendered.objects).await? {
             return self.upgrade_over(wish, history, None).await;
         }

@@ -191,7 +191,7 @@ impl Subject<'_> {
         names.sort();
         names.dedup();
         let message = format!(
-            "The operator leaves these objects outside of the namespace alone, since no record that it vouches for says that the release {} created them: {}",
+            "These objects outside the namespace are left in place, because no proven record says that the release {} created them: {}",
             self.release,
             names.join(", ")
         );

@@ -9,6 +9,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Propag
 use serde_json::{Value, json};
 
 use super::tenant::{Tenant, with_objects};
+use crate::harness::command_line::said;
 use crate::harness::{config, stays, until, within};
 
 #[tokio::test]
@@ -180,6 +181,23 @@ async fn a_release_name_in_the_status_that_no_release_has_counts_for_nothing() {
     tenant.deployed_from(1).await;
     assert!(tenant.project.get("v1", "ConfigMap", "web").await.is_some());
     assert!(tenant.project.get("v1", "ConfigMap", "elsewhere").await.is_none());
+}
+
+#[tokio::test]
+async fn a_release_name_in_the_status_that_no_release_has_changes_no_preview() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    let status = json!({"status": {"deployedRelease": {"name": "elsewhere"}}});
+    tenant.project.crs().patch_status("web", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let web = tenant.project.named("web");
+    for (command, shown) in [("render", "name: web-random"), ("diff", "")] {
+        let mut preview = tenant.project.command_line(&[command, &web]);
+        preview.env("CHARTWRIGHT_OPERATOR_NAMESPACE", &tenant.system);
+        let out = said(preview).good();
+        assert!(out.contains(shown) && !out.contains("elsewhere"), "{command}: {out}");
+    }
 }
 
 #[tokio::test]

@@ -22,6 +22,7 @@ use crate::hooks::words;
 
 /// Our own manifests have the first, everything that operator-sdk scaffolds the second.
 const LABELS: [&str; 2] = ["app.kubernetes.io/name=chartwright", "control-plane=controller-manager"];
+/// How many lines of a log are read, unless they exceed the limit of bytes.
 const LOG_LINES: i64 = 5000;
 /// Where metrics are, unless a flag says otherwise.
 const METRICS_PORT: u16 = 8080;
@@ -149,18 +150,23 @@ impl OperatorPart {
         let name = pod.name_any();
         for container in pod.spec.iter().flat_map(|spec| &spec.containers) {
             for previous in [false, true] {
-                let params = LogParams {
-                    container: Some(container.name.clone()),
-                    previous,
-                    tail_lines: Some(LOG_LINES),
-                    ..LogParams::default()
+                let tail = async |lines| {
+                    let params = LogParams {
+                        container: Some(container.name.clone()),
+                        previous,
+                        tail_lines: Some(lines),
+                        ..LogParams::default()
+                    };
+                    session.calls.within(words::log(&api, &name, params, LONGEST)).await
                 };
                 let suffix = if previous { "-previous" } else { "" };
                 let path = format!("operator/logs/{}-{}{suffix}.log", file_name(&name), file_name(&container.name));
-                match session.calls.within(words::log(&api, &name, params, LONGEST)).await {
-                    Ok(log) => {
+                match newest_lines(tail).await {
+                    Ok((log, count)) => {
                         if log.len() >= LONGEST {
-                            bundle.lacks(&path, &format!("what follows the first {LONGEST} bytes was not read"));
+                            bundle.lacks(&path, &format!("its last line exceeds {LONGEST} bytes and is left out"));
+                        } else if count < LOG_LINES {
+                            bundle.lacks(&path, &format!("only the last {count} lines: more exceed {LONGEST} bytes"));
                         }
                         let (shown, left_out) = lines.of(&whole_lines(&log));
                         if left_out > 0 {
@@ -211,6 +217,19 @@ impl OperatorPart {
                 "allowed": allowed, "refused": refused}));
         }
         Ok(json!({"user": user, "rights": answers, "notAsked": left_out}))
+    }
+}
+
+/// The end of a log, and how many lines of it were asked for. The limit of bytes cuts off the newest lines, so fewer are asked for until
+/// they fit. `tail` reads so many of the last lines, up to the limit.
+async fn newest_lines<E>(tail: impl AsyncFn(i64) -> Result<Vec<u8>, E>) -> Result<(Vec<u8>, i64), E> {
+    let mut lines = LOG_LINES;
+    loop {
+        let log = tail(lines).await?;
+        if log.len() < LONGEST || lines == 1 {
+            return Ok((log, lines));
+        }
+        lines /= 2;
     }
 }
 
@@ -268,6 +287,26 @@ mod tests {
         assert_eq!(port(&["--leader-elect"]), "a:8080");
         assert_eq!(port(&["--metrics-secure", "--metrics-bind-address=:8443"]), "https:a:8443");
         assert_eq!(port(&["--metrics-secure=false", "--metrics-addr=0.0.0.0:9090"]), "a:9090");
+    }
+
+    #[tokio::test]
+    async fn the_newest_lines_of_a_log_are_kept() {
+        let read = async |log: &[u8]| {
+            let tail = async |count: i64| {
+                let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
+                let skipped = lines.len().saturating_sub(usize::try_from(count).unwrap());
+                Ok::<_, ()>(lines[skipped..].concat().into_iter().take(LONGEST).collect())
+            };
+            newest_lines(tail).await.unwrap()
+        };
+        let short = b"one\ntwo\n";
+        assert_eq!(read(short).await, (short.to_vec(), LOG_LINES));
+        let long = format!("{}\nnewest\n", "x".repeat(LONGEST / 1000));
+        let (log, count) = read(long.repeat(5000).as_bytes()).await;
+        assert!(log.ends_with(b"\nnewest\n") && log.len() < LONGEST, "{}", log.len());
+        assert!(log.len() > LONGEST / 4 && count == LOG_LINES / 4, "{count} lines");
+        let (log, count) = read(&[&vec![b'x'; LONGEST], &b"\n"[..]].concat()).await;
+        assert_eq!((whole_lines(&log).as_ref(), count), ("", 1));
     }
 
     #[test]
