@@ -258,7 +258,8 @@ fn tie(random: &mut Random, targets: &Targets, secret: &mut Secret, known: &[Sec
             metadata.finalizers = Some(vec![FINALIZER.to_owned()]);
             "with a finalizer"
         }
-        (1, Some(OwnerMark { group, kind, name, uid, .. })) => {
+        // The API server refuses an owner without a kind.
+        (1, Some(OwnerMark { group, kind, name, uid, .. })) if ![&kind, &name, &uid].iter().any(|it| it.is_empty()) => {
             let api_version = format!("{group}/v1");
             metadata.owner_references = Some(vec![OwnerReference {
                 api_version,
