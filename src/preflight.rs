@@ -250,10 +250,7 @@ impl Asker<'_> {
                 if !(self.known)(&id, &uid) {
                     self.check_owner(planned, &id, Some(&answer.object)).await?;
                 }
-                // What the dry run did not show would go with the fields that Helm 3 wrote: the next upgrade removes them.
-                let is_as_it_is = self.is_outside(&id) && self.seen().new.contains(&id);
-                let is_helms = !is_as_it_is && handover::handed_over(&answer.object.metadata).is_some();
-                Ok(Found::There { is_helms })
+                Ok(Found::There { is_helms: handover::handed_over(&answer.object.metadata).is_some() })
             }
             Err(error) => self.weigh(planned, &id, error).await,
         }
