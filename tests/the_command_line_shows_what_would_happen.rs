@@ -27,10 +27,7 @@ async fn an_unchanged_resource_has_no_diff(project: Project, spec: Value) {
     project.apply("web", spec.clone()).await;
     project.deployed("web").await;
     let web = project.named("web");
-    let said = until("no Job is being deleted", async || {
-        Some(project.cli(&["diff", &web])).filter(|said| !said.err.contains("is being deleted"))
-    });
-    assert_nothing(said.await, "right after the install");
+    assert_nothing(project.cli(&["diff", &web]), "right after the install");
     project.condition("web", "Ready", "True").await;
     delete_pods(&project).await;
     assert_nothing(project.cli(&["diff", &web]), "after its pods were made again");
@@ -158,7 +155,10 @@ async fn a_finished_job_is_no_difference_whether_it_is_there_or_cleaned_up() {
     project.apply("web", spec("blue")).await;
     project.deployed("web").await;
     let web = project.named("web");
-    assert_nothing(project.cli(&["diff", &web]), "right after the install");
+    let said = until("no Job is being deleted", async || {
+        Some(project.cli(&["diff", &web])).filter(|said| !said.err.contains("is being deleted"))
+    });
+    assert_nothing(said.await, "right after the install");
     until("one is cleaned up", async || project.get("batch/v1", "Job", "short").await.is_none().then_some(())).await;
     until("the other is done", async || {
         let job = project.get("batch/v1", "Job", "long").await?;
