@@ -157,7 +157,8 @@ impl Wish<'_> {
 
     async fn resume(&self, history: &History) -> anyhow::Result<ExitCode> {
         let wish = self.found.cr.annotations().get(ROLLBACK_TO).filter(|wish| *wish != "none");
-        let is_held = latest_own(history).is_some_and(|own| own.hold.is_some());
+        let before = self.found.cr.status().unwrap_or_default();
+        let is_held = is_held(&before, history);
         if let (false, Some(wish)) = (is_held, wish) {
             // Perhaps the operator has not heard of it yet.
             self.write(None).await?;
@@ -167,7 +168,6 @@ impl Wish<'_> {
             let revision = history.latest().map(|latest| latest.revision);
             return self.tell("no revision is held: the spec decides already", revision, None);
         }
-        let before = self.found.cr.status().unwrap_or_default();
         self.ask("none", 0, history).await?;
         if self.args.patience.no_wait {
             return self.tell("asked to let the spec decide again", None, None);
@@ -215,9 +215,16 @@ fn is_forgotten(_: &Value, history: &History) -> Option<()> {
     latest_own(history).is_some_and(|own| own.request.is_none()).then_some(())
 }
 
+/// Whether a revision stays although the custom resource says something else. The record of one that helm made does not say it.
+fn is_held(status: &Value, history: &History) -> bool {
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    latest_own(history).is_some_and(|own| own.hold.is_some())
+        || conditions.any(|condition| condition["type"] == "Held" && condition["status"] == "True")
+}
+
 fn resumed(status: &Value, before: &Value, history: &History) -> Option<Outcome> {
     let latest = history.latest()?;
-    let is_free = latest.own.as_ref().is_some_and(|own| own.hold.is_none());
+    let is_free = latest.own.is_some() && !is_held(status, history);
     match is_free && latest.status == Status::Deployed {
         true => Some(Outcome::Deployed(latest.revision)),
         false => failure(status, before).map(Outcome::Failed),

@@ -290,6 +290,19 @@ async fn a_persons_upgrade_with_helm_stays_and_is_not_repaired() {
 }
 
 #[tokio::test]
+async fn the_spec_decides_again_after_a_persons_upgrade_when_somebody_asks_for_it() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    tenant.project.helm("helm4", &["upgrade", "web", "charts/app", "--set", "colour=red"]);
+    tenant.project.condition("web", "Held", "True").await;
+    let web = tenant.project.named("web");
+    let said = tenant.project.cli(&["rollback", &web, "--resume", "--operator-namespace", &tenant.system]).good();
+    assert!(said.contains("the spec decides again, as revision 3"), "{said}");
+    assert_eq!(tenant.project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["colour"], "blue");
+}
+
+#[tokio::test]
 async fn after_its_key_is_lost_the_ledger_confirms_what_is_deployed() {
     let tenant = Tenant::new().await;
     let operator = tenant.run();
