@@ -182,6 +182,9 @@ async fn an_operator_that_cannot_renew_its_lease_ends() {
     let launch = project.launch().args(QUICK).replica("first").through(&proxy);
     let mut first = Replica::of(&project, "first", launch);
     first.leads().await;
+    // It has read its key and its ledger.
+    project.apply("web", json!({"objects": []})).await;
+    project.told("web", "it is looked at", |status| status["conditions"].as_array().map(|_| ())).await;
     proxy.set(Line::Silent);
     assert_eq!(first.operator.exit_code(LIMIT).await, Some(1));
     let log = first.operator.log();
