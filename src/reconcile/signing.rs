@@ -28,10 +28,7 @@ impl Subject<'_> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
         if latest.is_proven() {
             // The ledger was lost: only that this is the newest revision is in doubt.
-            self.note_again(latest).await?;
-            if latest.status == Status::Deployed {
-                self.note_finished(latest).await?;
-            }
+            self.note_as_it_is(latest).await?;
             self.announce_signed(latest).await;
             return Ok(Signing::Signed(Box::new(latest.clone())));
         }
@@ -76,19 +73,27 @@ impl Subject<'_> {
             signed = Some(self.store.update(&Release { own: Some(own), ..release.clone() }).await?);
         }
         let signed = match signed.filter(|signed| signed.revision == latest.revision) {
-            Some(signed) => signed,
+            Some(signed) => {
+                self.note_as_it_is(&signed).await?;
+                signed
+            }
             // helm dropped our part of it.
             None => {
                 let own = self.own(latest.digest_label().unwrap_or_default().to_owned());
                 self.take_in_place(latest, own, self.marks_of(latest, history).await?).await?
             }
         };
-        self.note_again(&signed).await?;
-        if signed.status == Status::Deployed {
-            self.note_finished(&signed).await?;
-        }
         self.announce_signed(&signed).await;
         Ok(Signing::Signed(Box::new(signed)))
+    }
+
+    /// Notes a revision whose objects stay as they are.
+    async fn note_as_it_is(&self, release: &Release) -> Result<(), ReconcileError> {
+        self.note_again(release).await?;
+        match release.status {
+            Status::Deployed => self.note_finished(release).await,
+            _ => Ok(()),
+        }
     }
 
     /// Those of a release that the operator made.
