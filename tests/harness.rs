@@ -461,6 +461,18 @@ impl Project {
         .await;
     }
 
+    /// Waits until the operator has decided what becomes of the custom resource as it is now, whatever that is. A test of an attack looks at the
+    /// damage first and at the report afterwards, so that it shows the damage on a program that reports nothing.
+    pub async fn decided(&self, name: &str) {
+        let generation = json!(self.crs().get(name).await.expect("the custom resource exists").metadata.generation);
+        self.told(name, "the operator has decided", |status| {
+            let is_true = |kind: &str| find_condition(status, kind).is_some_and(|it| it["status"] == "True");
+            let ended = is_true("ReleaseFailed") || is_true("Deployed");
+            (status["observedGeneration"] == generation && ended).then_some(())
+        })
+        .await;
+    }
+
     /// Deletes a custom resource, without waiting.
     pub async fn delete(&self, name: &str) {
         self.crs().delete(name, &DeleteParams::default()).await.expect("the custom resource is deleted");

@@ -100,24 +100,14 @@ async fn is_helms_own(project: &Project) {
 /// Whatever a revision that looks ends in, the password is not in it.
 async fn sees_nothing(project: &Project, spec: Value) {
     project.apply("web", spec.clone()).await;
-    let generation = json!(project.crs().get("web").await.unwrap().metadata.generation);
-    project
-        .told("web", "the spec was looked at", |status| {
-            let is_done = |kind: &str| {
-                let conditions = status["conditions"].as_array()?.iter();
-                Some(conditions.clone().any(|it| it["type"] == kind && it["status"] == "True"))
-            };
-            let ended = is_done("ReleaseFailed")? || is_done("Deployed")?;
-            (status["observedGeneration"] == generation && ended).then_some(())
-        })
-        .await;
-    if spec["look"] == true {
-        refused(project).await;
-    }
+    project.decided("web").await;
     let everything = project.configs().list(&Default::default()).await.unwrap();
     for map in everything.items {
         let text = map.data.to_string();
         assert!(!text.contains(PASSWORD), "{}: {text}", map.name_any());
+    }
+    if spec["look"] == true {
+        refused(project).await;
     }
 }
 
@@ -129,10 +119,11 @@ async fn the_annotation_alone_adopts_nothing() {
         let _operator = project.run();
         project.apply("web", json!({"objects": [wanted()]})).await;
         project.annotate("web", "chartwright.dev/adopt", "true").await;
-        let told = project.not_ready("web", "BelongsToAnother").await;
-        assert!(told["message"].as_str().unwrap().contains("`adopt: objects` in watches.yaml"), "{told}");
+        project.decided("web").await;
         let after = project.get("v1", "Secret", "db").await.unwrap();
         assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+        let told = project.not_ready("web", "BelongsToAnother").await;
+        assert!(told["message"].as_str().unwrap().contains("`adopt: objects` in watches.yaml"), "{told}");
         until("the author reads why", async || {
             let events = project.events("web", "InvalidAnnotation").await;
             events.iter().any(|(_, note)| note.contains("has no effect")).then_some(())
@@ -152,6 +143,9 @@ async fn what_is_outside_of_the_namespace_is_never_adopted() {
     let _operator = project.run();
     project.apply("web", json!({"objects": [within(&elsewhere, kept())]})).await;
     project.annotate("web", "chartwright.dev/adopt", "true").await;
+    project.decided("web").await;
+    let after = project.find("v1", "Secret", Some(&elsewhere), "db").await.unwrap();
+    assert_eq!(after.resource_version(), before.resource_version(), "it was adopted");
     let told = project.not_ready("web", "BelongsToAnother").await;
     assert!(told["message"].as_str().unwrap().contains("in its own namespace only"), "{told}");
     project.apply("web", json!({"objects": [class]})).await;

@@ -13,19 +13,6 @@ use crate::harness::{Project, config, stays};
 
 const FINALIZER: &str = "helm.sdk.operatorframework.io/uninstall-release";
 
-/// Waits until the operator has decided what becomes of the custom resource as it is now, whatever that is.
-async fn decided(project: &Project, name: &str) {
-    let generation = json!(project.crs().get(name).await.unwrap().metadata.generation);
-    project
-        .told(name, "the operator has decided", |status| {
-            let conditions = status["conditions"].as_array()?;
-            let is_done = |kind: &str| conditions.iter().any(|it| it["type"] == kind && it["status"] == "True");
-            let ended = is_done("ReleaseFailed") || is_done("Deployed");
-            (status["observedGeneration"] == generation && ended).then_some(())
-        })
-        .await;
-}
-
 fn identity(object: Option<DynamicObject>) -> Option<(Option<String>, Option<String>)> {
     object.map(|object| (object.uid(), object.resource_version()))
 }
@@ -51,7 +38,7 @@ async fn a_helm_release_of_the_same_chart_name_is_not_taken() {
         let _operator = project.run();
         project.apply("shop", json!({"objects": [config("shop", "ours")]})).await;
         project.annotate("shop", "chartwright.dev/adopt", "true").await;
-        decided(&project, "shop").await;
+        project.decided("shop").await;
         assert_eq!(look().await, before, "{fields:?}: the release of somebody else was taken");
         let told = project.not_ready("shop", "AdoptionNotAllowed").await;
         let why = if fields == "adopt: releases" { "which the chart does not render" } else { "`adopt: releases`" };
@@ -169,10 +156,10 @@ async fn a_forged_inventory_on_a_helm_release_deletes_nothing() {
     tenant.copy(1, 2, failed).await;
     let _operator = tenant.run();
     // The spec is not what the record was made of, so the operator would upgrade the release and prune the rest.
-    decided(&tenant.project, "web").await;
+    tenant.project.decided("web").await;
     assert_eq!(theirs.left().await, before, "an upgrade removed objects of somebody else");
     tenant.project.apply("web", json!({"colour": "green"})).await;
-    decided(&tenant.project, "web").await;
+    tenant.project.decided("web").await;
     assert_eq!(theirs.left().await, before, "an upgrade removed objects of somebody else");
     let told = tenant.project.not_ready("web", "RecordUnproven").await;
     assert!(told["message"].as_str().unwrap().contains("chartwright trust open"), "{told}");

@@ -71,12 +71,13 @@ async fn a_chart_that_renders_a_record_is_refused_before_anything_is_written() {
     for (number, case) in cases.iter().enumerate() {
         let cr = format!("web{number}");
         project.apply(&cr, json!({"objects": [config(&cr, "blue"), case]})).await;
-        let told = project.not_ready(&cr, "NotAllowed").await;
-        assert!(told["message"].as_str().unwrap().contains("which no release may contain"), "{case}: {told}");
-        assert!(project.get("v1", "ConfigMap", &cr).await.is_none(), "{case}: nothing else was written either");
+        project.decided(&cr).await;
         let item = case.pointer("/items/0").unwrap_or(case);
         let (kind, item_name) = (item["kind"].as_str().unwrap_or("Secret"), item["metadata"]["name"].as_str().unwrap());
-        assert!(project.get("v1", kind, item_name).await.is_none(), "{case}");
+        assert!(project.get("v1", kind, item_name).await.is_none(), "a chart made a record: {case}");
+        assert!(project.get("v1", "ConfigMap", &cr).await.is_none(), "{case}: nothing else was written either");
+        let told = project.not_ready(&cr, "NotAllowed").await;
+        assert!(told["message"].as_str().unwrap().contains("which no release may contain"), "{case}: {told}");
     }
 }
 
@@ -110,10 +111,11 @@ async fn an_existing_record_is_not_adopted_whatever_the_chart_calls_it() {
         let cr = format!("wants-{}", name.replace('.', "-"));
         project.apply(&cr, json!({"objects": [record(kind, name, json!({}))]})).await;
         project.annotate(&cr, "chartwright.dev/adopt", "true").await;
-        let told = project.not_ready(&cr, "NotAllowed").await;
-        assert!(told["message"].as_str().unwrap().contains("which no release may contain"), "{told}");
+        project.decided(&cr).await;
         let after = project.get("v1", kind, name).await.unwrap();
         assert_eq!(identity(&after), identity(&before), "{name}");
+        let told = project.not_ready(&cr, "NotAllowed").await;
+        assert!(told["message"].as_str().unwrap().contains("which no release may contain"), "{told}");
     }
 }
 
@@ -287,6 +289,9 @@ async fn a_kind_that_can_only_be_created_is_no_hook() {
     project.create(within(&project.namespace, pod)).await;
     for (cr, object) in [("binds", binding), ("asks", review)] {
         project.apply(cr, json!({"objects": [config(cr, "blue"), annotated(object, hook.clone())]})).await;
+        project.decided(cr).await;
+        let node = project.get("v1", "Pod", "pod").await.unwrap().data["spec"].get("nodeName").cloned();
+        assert_eq!(node, None, "a hook bound the pod");
         let told = project.not_ready(cr, "NotAllowed").await;
         assert!(told["message"].as_str().unwrap().contains("can be created but not read"), "{told}");
         assert!(project.get("v1", "ConfigMap", cr).await.is_none());

@@ -9,7 +9,7 @@ use kube::{Resource, ResourceExt};
 use serde_json::json;
 
 use super::tenant::{RBAC, Tenant, with_evil};
-use crate::harness::{config, stays, until, within};
+use crate::harness::{annotated, config, stays, until, within};
 
 #[tokio::test]
 async fn a_forged_revision_above_ours_writes_nothing_and_is_reported() {
@@ -89,7 +89,8 @@ async fn hooks_inventory_and_holds_of_a_forged_record_are_not_believed() {
         name: tenant.evil(),
         kind: "ClusterRoleBinding".into(),
         path: "app/templates/evil.yaml".into(),
-        manifest: binding.to_string().into(),
+        // Without the annotation no reader takes it for a hook.
+        manifest: annotated(binding, json!({"helm.sh/hook": "pre-delete,pre-upgrade"})).to_string().into(),
         events: vec!["pre-delete".into(), "pre-upgrade".into()],
         ..Default::default()
     };

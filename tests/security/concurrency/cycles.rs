@@ -61,6 +61,10 @@ async fn newest(project: &Project) -> Vec<(String, u32)> {
 /// All of them are refused, each with all names in its message, and make no more revisions.
 async fn all_are_refused(project: &Project, names: &[&str]) {
     for name in names {
+        project.decided(name).await;
+    }
+    until_calm(Duration::from_secs(8), "the revisions end", async || newest(project).await).await;
+    for name in names {
         let told = project.not_ready(name, "InvalidValues").await;
         let message = told["message"].as_str().unwrap().to_owned();
         for on_it in names {

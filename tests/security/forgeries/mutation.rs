@@ -14,6 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
+use crate::harness::annotated;
 use crate::harness::chance::Random;
 use crate::harness::forging::{LARGEST_SECRET, noise};
 
@@ -163,7 +164,8 @@ fn change(random: &mut Random, targets: &Targets, record: &mut Release) -> &'sta
                 name: "evil".into(),
                 kind: evil["kind"].as_str().unwrap_or_default().to_owned(),
                 path: "app/templates/evil.yaml".into(),
-                manifest: evil.to_string().into(),
+                // Without the annotation no reader takes it for a hook.
+                manifest: annotated(evil.clone(), json!({"helm.sh/hook": events.join(",")})).to_string().into(),
                 events: events.map(str::to_owned).to_vec(),
                 ..Default::default()
             });

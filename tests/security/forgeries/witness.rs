@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{RBAC, Targets};
 use crate::harness::Project;
 
-/// Watches the objects that the chart makes outside of the namespace, and remembers what they must never hold.
+/// Watches objects of the kinds that the chart makes, and those that a forgery adds, and remembers what they must never hold.
 pub struct Witness {
     seen: Arc<Mutex<Vec<String>>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
@@ -25,6 +25,7 @@ impl Witness {
             project.objects(RBAC, "ClusterRole", None),
             project.objects(RBAC, "ClusterRoleBinding", None),
             project.objects(RBAC, "RoleBinding", Some(&project.namespace)),
+            project.objects("v1", "ConfigMap", Some(&project.namespace)),
             project.objects("v1", "ConfigMap", Some(&targets.neighbour)),
         ];
         let watching = |api| tokio::spawn(watch(api, project.namespace.clone(), seen.clone()));
