@@ -1,6 +1,8 @@
 //! The calls that are made on objects. Each takes a slot, so that many custom resources at once do not flood the API
 //! server, and has a time limit, so that none waits for ever.
 
+mod pods;
+
 use std::fmt::Debug;
 use std::time::Duration;
 
