@@ -172,7 +172,7 @@ impl Subject<'_> {
         }
         plan.note_adopted(&preflight.all_adopted(), &self.owner);
         let mut adopted = plan.apply.iter().filter(|planned| planned.is_adopted).map(|planned| planned.object.id());
-        if let Some(id) = adopted.find(|id| unseen.contains(&id.to_string())) {
+        if let Some(id) = adopted.find(|id| unseen.has(id)) {
             return Err(Rejected::unseen(&id).into());
         }
 

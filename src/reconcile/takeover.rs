@@ -73,7 +73,7 @@ impl Subject<'_> {
         let mut recorded = members(&latest.manifest.read(), &self.namespace, &kinds)?;
         recorded.extend(plan::before(history, &self.namespace, &kinds)?);
         self.check_same_objects(&recorded, &rendered)?;
-        if let Some(unseen) = recorded.iter().find(|applied| rendered.unseen.contains(&applied.id.to_string())) {
+        if let Some(unseen) = recorded.iter().find(|applied| rendered.unseen.has(&applied.id)) {
             return Err(Rejected::unseen(&unseen.id).into());
         }
         let known: HashSet<ObjectKey> = recorded.iter().map(|applied| applied.id.key()).collect();
