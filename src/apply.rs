@@ -25,7 +25,7 @@ use serde_json::Value;
 
 use crate::adoption;
 use crate::calls::Calls;
-use crate::drift;
+use crate::drift::{self, fields};
 use crate::error::{Category, of_kube};
 use crate::health::{self, Health};
 use crate::manifest::order::install_rank;
@@ -81,15 +81,16 @@ impl From<Awaited> for ApplyError {
 #[derive(Default)]
 pub struct Progress {
     pub applied: Vec<Applied>,
-    /// As the answers showed it, in the same order.
-    pub answers: Vec<(ObjectMeta, Health)>,
     /// What stays as it is, since it cannot be changed.
     pub left: Vec<Applied>,
     pub stopped_by: Option<ApplyError>,
 }
 
+/// What is done with an answer at once. The answer is not kept: others decide how large it is.
+pub type Answered<'a> = dyn Fn(&mut Applied, &ObjectMeta, &Health) + Sync + 'a;
+
 /// Applies the plan's objects and stops after the first rank in which one was refused.
-pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progress {
+pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls, answered: &Answered<'_>) -> Progress {
     let mut progress = Progress::default();
     let patience = Patience::default();
     for rank in plan.apply.chunk_by(|a, b| install_rank(a.object.kind()) == install_rank(b.object.kind())) {
@@ -103,7 +104,7 @@ pub async fn apply(plan: &Plan, preflight: &Preflight, calls: &Calls) -> Progres
         while let Some(result) = results.next().await {
             match result {
                 Ok((planned, object)) => {
-                    progress.note(planned, object);
+                    progress.note(planned, object, answered);
                 }
                 Err(error) => progress.stopped_by = progress.stopped_by.take().or(Some(error)),
             }
@@ -131,7 +132,9 @@ impl Progress {
         self.left.push(Applied { is_left_alone: true, is_adopted: planned.is_adopted, ..Applied::new(id, uid) });
     }
 
-    fn note(&mut self, planned: &Planned, object: DynamicObject) {
+    fn note(&mut self, planned: &Planned, mut object: DynamicObject, answered: &Answered<'_>) {
+        // The lists of others are of no use here, and may be as large as etcd takes.
+        object.metadata.managed_fields.iter_mut().for_each(|entries| entries.retain(fields::is_ours));
         let mut applied = Applied::new(planned.object.id(), object.metadata.uid.clone());
         let value = serde_json::to_value(&object).unwrap_or(Value::Null);
         let annotation = |key: &str| object.metadata.annotations.as_ref()?.get(key);
@@ -139,8 +142,8 @@ impl Progress {
         applied.is_left_alone = annotation(drift::DRIFT).is_some_and(|drift| drift == "ignore");
         applied.overruled = drift::overruled(planned.object.value(), &value);
         applied.is_adopted = planned.is_adopted || adoption::is_marked(&object.metadata);
+        answered(&mut applied, &object.metadata, &health::of(&value, Timestamp::now()));
         self.applied.push(applied);
-        self.answers.push((object.metadata, health::of(&value, Timestamp::now())));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The calls that are made on objects. Each takes a slot, so that many custom resources at once do not flood the API
 //! server, and has a time limit, so that none waits for ever.
 
-use std::fmt::Debug;
+mod pods;
+
 use std::time::Duration;
 
 use kube::api::{
@@ -11,10 +12,10 @@ use kube::api::{
 use kube::core::{DynamicResourceScope, ObjectMeta};
 use kube::discovery::ApiResource;
 use kube::{Client, Error};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use crate::aside;
 use crate::discovery::Kind;
 use crate::object::{Object, ObjectId};
 use crate::plan::Planned;
@@ -118,9 +119,9 @@ impl Calls {
     }
 
     async fn patch(&self, planned: &Planned, params: PatchParams) -> Result<DynamicObject, Error> {
-        let api: Api<DynamicObject> = self.api(&planned.kind, planned.object.namespace());
+        let api = self.api(&planned.kind, planned.object.namespace());
         let send =
-            async |object: &Object| self.within(api.patch(object.name(), &params, &Patch::Apply(object.value()))).await;
+            async |object: &Object| self.object(api.patch(object.name(), &params, &Patch::Apply(object.value()))).await;
         match send(&planned.object).await {
             Err(error) if is_young_owner(&error) => send(&planned.object.clone().without_blocking_owner()).await,
             answer => answer,
@@ -138,8 +139,7 @@ impl Calls {
     }
 
     pub async fn get(&self, kind: &Kind, id: &ObjectId) -> Result<Option<DynamicObject>, Error> {
-        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
-        absent_if_not_found(self.within(api.get(&id.name)).await)
+        absent_if_not_found(self.object(self.api(kind, id.namespace.as_deref()).get(&id.name)).await)
     }
 
     pub async fn metadata(&self, kind: &Kind, id: &ObjectId) -> Result<Option<ObjectMeta>, Error> {
@@ -212,7 +212,7 @@ impl Calls {
     pub async fn merge(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), Error> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
         // Nobody reads the answer, so it need not be readable.
-        self.merge_with::<Tolerant<DynamicObject>>(params, kind, id, patch).await.map(|_| ())
+        self.within(self.merge_with(&params, kind, id, patch)).await.map(|_| ())
     }
 
     /// A merge patch under a name of its own.
@@ -224,7 +224,7 @@ impl Calls {
         patch: &Value,
     ) -> Result<DynamicObject, Error> {
         let params = PatchParams { field_manager: Some(manager.into()), ..Default::default() };
-        self.merge_with(params, kind, id, patch).await
+        self.object(self.merge_with(&params, kind, id, patch)).await
     }
 
     /// What a merge patch would make of an object.
@@ -236,15 +236,26 @@ impl Calls {
         patch: &Value,
     ) -> Result<DynamicObject, Error> {
         let params = PatchParams { field_manager: Some(manager.into()), dry_run: true, ..Default::default() };
-        self.merge_with(params, kind, id, patch).await
+        self.object(self.merge_with(&params, kind, id, patch)).await
     }
 
-    async fn merge_with<K>(&self, params: PatchParams, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<K, Error>
-    where
-        K: kube::Resource<DynamicType = ApiResource, Scope = DynamicResourceScope> + Clone + DeserializeOwned + Debug,
-    {
-        let api: Api<K> = self.api(kind, id.namespace.as_deref());
-        self.within(api.patch(&id.name, &params, &Patch::Merge(patch))).await
+    async fn merge_with(
+        &self,
+        params: &PatchParams,
+        kind: &Kind,
+        id: &ObjectId,
+        patch: &Value,
+    ) -> Result<Tolerant<DynamicObject>, Error> {
+        self.api(kind, id.namespace.as_deref()).patch(&id.name, params, &Patch::Merge(patch)).await
+    }
+
+    /// One call whose answer is an object. Others decide how large it is, so a large one is read apart.
+    async fn object(
+        &self,
+        call: impl Future<Output = Result<Tolerant<DynamicObject>, Error>>,
+    ) -> Result<DynamicObject, Error> {
+        let answer = self.within(call).await?;
+        aside::run_if_long(answer.bytes(), move || answer.read_as()).await.map_err(Error::SerdeError)
     }
 
     /// One call, with a slot and a time limit.

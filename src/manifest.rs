@@ -5,8 +5,7 @@
 pub mod generated;
 mod lists;
 pub mod order;
-
-use std::collections::HashSet;
+pub mod unseen;
 
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -17,6 +16,7 @@ use crate::error::Category;
 use crate::object::{Object, ObjectError};
 use crate::yaml::{self, Problem, YamlError};
 use lists::{Items, items};
+use unseen::Unseen;
 
 /// More objects than any chart renders.
 pub const MOST_OBJECTS: usize = 20_000;
@@ -37,8 +37,8 @@ pub struct Rendered {
     pub notes: String,
     /// The text of the ordinary objects, as a release record holds it.
     pub manifest: String,
-    /// What the chart asked the cluster for and was not shown, as it is told.
-    pub unseen: HashSet<String>,
+    /// What the chart asked the cluster for and was not shown.
+    pub unseen: Unseen,
 }
 
 /// An object that Helm runs at certain events instead of installing it.

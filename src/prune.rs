@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::adoption;
 use crate::applyset;
 use crate::calls::Calls;
-use crate::discovery::absence::{self, Unavailable};
+use crate::discovery::absence::{Absence, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::object::{ObjectId, ObjectKey};
@@ -144,13 +144,13 @@ impl PruneError {
 /// The kinds of objects that are removed. A kind that is not known is believed gone only after its group was asked for.
 struct Known<'a> {
     kinds: &'a Kinds,
-    calls: &'a Calls,
+    absence: Absence,
     gone: HashSet<(&'a str, &'a str)>,
 }
 
 impl<'a> Known<'a> {
     fn new(kinds: &'a Kinds, calls: &'a Calls) -> Self {
-        Known { kinds, calls, gone: HashSet::new() }
+        Known { kinds, absence: Absence::new(calls), gone: HashSet::new() }
     }
 
     /// None where the kind is gone, and its objects with it.
@@ -159,7 +159,7 @@ impl<'a> Known<'a> {
             return Ok(Some(kind));
         }
         if self.gone.insert((&id.group, &id.kind)) {
-            let confirmed = absence::confirm(&id.group, &id.kind, self.calls).await;
+            let confirmed = self.absence.confirm(&id.group, &id.kind).await;
             confirmed.map_err(|error| PruneError::Unavailable { id: Box::new(id.clone()), error })?;
         }
         Ok(None)

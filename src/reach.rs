@@ -48,6 +48,11 @@ pub enum Beyond {
 }
 
 impl Beyond {
+    /// Whether consent by default is given to single kinds.
+    fn is_by_kind(self) -> bool {
+        matches!(self, Beyond::Cluster | Beyond::WatchedKinds)
+    }
+
     /// As it is written in watches.yaml.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -222,17 +227,18 @@ impl Allowance {
 }
 
 impl Allowance {
-    /// The watched kinds that the chart makes with its default values, where these decide.
+    /// The kinds that the chart makes with its default values, of those that are told apart and where these values decide.
     fn kinds_by_default(&self) -> Option<HashSet<GroupKind<'_>>> {
         let Says::Defaults(made) = &self.says else { return None };
-        let of_kind = made.iter().filter(|made| made.beyond == Beyond::WatchedKinds);
+        let of_kind = made.iter().filter(|made| made.beyond.is_by_kind());
         Some(of_kind.map(Outside::group_kind).collect())
     }
 
-    /// By default the chart's author decides on kinds, too: one that the chart makes allows no other.
+    /// By default the chart's author decides on kinds, too: one that the chart makes allows no other. A ClusterRole is no consent to a webhook
+    /// that sees every request of the cluster.
     fn covers(&self, outside: &Outside, made: Option<&HashSet<GroupKind<'_>>>) -> bool {
         let is_made = || made.is_none_or(|made| made.contains(&outside.group_kind()));
-        self.reach.covers(outside.beyond) && (outside.beyond != Beyond::WatchedKinds || is_made())
+        self.reach.covers(outside.beyond) && (!outside.beyond.is_by_kind() || is_made())
     }
 }
 

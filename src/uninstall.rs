@@ -11,7 +11,7 @@ use kube::core::ObjectMeta;
 use crate::adoption;
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
-use crate::discovery::absence::{self, Unavailable};
+use crate::discovery::absence::{Absence, Unavailable};
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
@@ -90,8 +90,23 @@ impl Leaving<'_> {
     /// Takes this custom resource's owner reference off objects that are not its release's. The manifest may be anybody's: it only says which
     /// kinds to list.
     pub async fn disown(&self, manifest: &str) -> Result<(), UninstallError> {
+        let (mut absence, mut away) = (Absence::new(self.calls), BTreeSet::new());
         for (group, kind) in unknown_kinds(manifest, self.kinds) {
-            absence::confirm(&group, &kind, self.calls).await?;
+            if away.contains(&group) {
+                continue;
+            }
+            match absence.confirm(&group, &kind).await {
+                // Whoever wrote the manifest must not stop the deletion with an API that is gone for good.
+                Err(error @ Unavailable::Away { .. }) => {
+                    tracing::debug!(
+                        namespace = self.namespace,
+                        release = self.release,
+                        "owner references may stay: {error}"
+                    );
+                    away.insert(group);
+                }
+                confirmed => confirmed?,
+            }
         }
         let named: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
         let kinds = named.iter().filter_map(|(group, kind)| self.kinds.any_version(group, kind));
@@ -103,7 +118,17 @@ impl Leaving<'_> {
                 is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
             };
             let owned = self.calls.list(&kind, namespace, &format!("{MANAGED_BY}=Helm"), owned).await;
-            let owned = owned.map_err(|error| UninstallError::of_call(&kind, error))?;
+            let owned = match owned.map_err(|error| UninstallError::of_call(&kind, error)) {
+                Err(UninstallError::Unavailable(error @ Unavailable::Away { .. })) => {
+                    tracing::debug!(
+                        namespace = self.namespace,
+                        release = self.release,
+                        "owner references may stay: {error}"
+                    );
+                    continue;
+                }
+                owned => owned?,
+            };
             disown(&owned, self.owner, self.kinds, self.calls).await?;
         }
         Ok(())
@@ -126,11 +151,11 @@ impl Leaving<'_> {
     /// The objects of the release's namespace that carry its marks, of the kinds that the custom resource names. Marks prove nothing
     /// elsewhere: whoever may write an object there can put them on it.
     pub async fn find(&self, contents: &Contents) -> Result<Vec<Applied>, UninstallError> {
-        let mut found = vec![];
+        let (mut found, mut absence) = (vec![], Absence::new(self.calls));
         for group_kind in &contents.group_kinds {
             let (kind, group) = group_kind.split_once('.').unwrap_or((group_kind, ""));
             let Some(kind) = self.kinds.any_version(group, kind) else {
-                absence::confirm(group, kind, self.calls).await?;
+                absence.confirm(group, kind).await?;
                 continue;
             };
             if !kind.namespaced {
@@ -206,8 +231,9 @@ impl Leaving<'_> {
 
     /// The objects of a manifest that helm recorded.
     pub async fn members(&self, manifest: &str) -> Result<Vec<Applied>, UninstallError> {
+        let mut absence = Absence::new(self.calls);
         for (group, kind) in unknown_kinds(manifest, self.kinds) {
-            absence::confirm(&group, &kind, self.calls).await?;
+            absence.confirm(&group, &kind).await?;
         }
         Ok(members(manifest, self.namespace, self.kinds).unwrap_or_else(|error| {
             // It must not keep a custom resource from going. What carries the marks of the release is found without it.
@@ -222,10 +248,10 @@ impl Leaving<'_> {
 
     /// Those that are still there.
     pub async fn remaining(&self, objects: &[Applied]) -> Result<Vec<ObjectId>, UninstallError> {
-        let mut remaining = vec![];
+        let (mut remaining, mut absence) = (vec![], Absence::new(self.calls));
         for applied in objects {
             let Some(kind) = self.kinds.any_version(&applied.id.group, &applied.id.kind) else {
-                absence::confirm(&applied.id.group, &applied.id.kind, self.calls).await?;
+                absence.confirm(&applied.id.group, &applied.id.kind).await?;
                 continue;
             };
             let live = self.calls.metadata(&kind, &applied.id).await;

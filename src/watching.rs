@@ -43,8 +43,9 @@ const PAGE_PATIENCE: Duration = Duration::from_secs(70);
 
 /// How many objects a page of a list has. Anybody may make an object as large as etcd takes, and a page is read as a whole.
 const PAGE: u32 = 50;
-/// The same where the text of each object is held until its turn comes.
-const PAGE_OF_TEXTS: u32 = 20;
+/// The same where the text of each object is held until its turn comes. Every watch holds a page of its own while it lists, so these are
+/// small.
+const PAGE_OF_TEXTS: u32 = 5;
 
 /// How the first list comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

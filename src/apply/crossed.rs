@@ -9,7 +9,7 @@ use kube::api::DynamicObject;
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
-use super::{ApplyError, Progress};
+use super::{Answered, ApplyError, Progress};
 use crate::calls::Calls;
 use crate::plan::Planned;
 
@@ -38,14 +38,19 @@ pub fn lists_of(error: &Error, planned: &Planned) -> Vec<String> {
 }
 
 /// Sets the lists, applies, and leaves no trace of the first.
-pub async fn apply(planned: &Planned, lists: &[String], calls: &Calls) -> Result<Progress, ApplyError> {
+pub async fn apply(
+    planned: &Planned,
+    lists: &[String],
+    calls: &Calls,
+    answered: &Answered<'_>,
+) -> Result<Progress, ApplyError> {
     let refused = |error| ApplyError::refused(planned, error);
     let id = planned.object.id();
     calls.merge_as(MANAGER, &planned.kind, &id, &patch(planned, lists)).await.map_err(refused)?;
     let object = calls.apply(planned).await.map_err(refused)?;
     let mut progress = Progress::default();
-    progress.note(planned, object);
-    clean(planned, &mut progress, calls).await?;
+    progress.note(planned, object, answered);
+    clean(planned, &mut progress, calls, answered).await?;
     Ok(progress)
 }
 
@@ -68,7 +73,12 @@ pub fn has_trace(metadata: &ObjectMeta) -> bool {
 }
 
 /// Takes the trace out of what was just applied. Somebody may write the object meanwhile, its status for example.
-pub async fn clean(planned: &Planned, progress: &mut Progress, calls: &Calls) -> Result<(), ApplyError> {
+pub async fn clean(
+    planned: &Planned,
+    progress: &mut Progress,
+    calls: &Calls,
+    answered: &Answered<'_>,
+) -> Result<(), ApplyError> {
     const TRIES: usize = 5;
     let refused = |error| ApplyError::refused(planned, error);
     let id = planned.object.id();
@@ -78,7 +88,7 @@ pub async fn clean(planned: &Planned, progress: &mut Progress, calls: &Calls) ->
         match calls.merge_as(MANAGER, &planned.kind, &id, &patch).await {
             Ok(object) => {
                 *progress = Progress { stopped_by: progress.stopped_by.take(), ..Progress::default() };
-                progress.note(planned, object);
+                progress.note(planned, object, answered);
                 return Ok(());
             }
             Err(Error::Api(status)) if status.code == 409 => {}

@@ -4,6 +4,8 @@
 //! again with it, and whoever takes them for gone loses track of them. Both look the same in a list of kinds. So the group is
 //! asked for by itself: the API server answers 404 where nobody serves it, and 503 where its backend is away.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kube::discovery::ApiResource;
 use serde_json::Value;
 
@@ -19,6 +21,8 @@ pub enum Unavailable {
         sentence(error)
     )]
     Away { api: String, kind: String, error: kube::Error },
+    #[error("cannot list the API groups of the cluster: {}", sentence(.0))]
+    Groups(kube::Error),
     #[error("the API server has just begun to serve {kind} in {api}; this is tried again")]
     Served { api: String, kind: String },
 }
@@ -37,45 +41,79 @@ impl Unavailable {
 
     pub fn category(&self) -> Category {
         match self {
-            Unavailable::Away { error, .. } => of_kube(error),
+            Unavailable::Away { error, .. } | Unavailable::Groups(error) => of_kube(error),
             Unavailable::Served { .. } => Category::Waiting,
         }
     }
 }
 
-/// Makes sure that the API server serves a kind in no version. Everybody who is authenticated may ask.
-pub async fn confirm(group: &str, kind: &str, calls: &Calls) -> Result<(), Unavailable> {
-    // The core group is always there, and no group has such a name.
-    if group.is_empty() || !is_path_segment(group) {
-        return Ok(());
+/// What the API server says about groups and kinds, each asked for once.
+///
+/// Somebody may name any number of groups, so the list of all groups says first which exist: what is asked after that is limited by what the
+/// API server serves.
+pub struct Absence {
+    calls: Calls,
+    /// The versions of each group.
+    groups: Option<BTreeMap<String, Vec<String>>>,
+    /// The kinds of each group and version.
+    kinds: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Absence {
+    /// Everybody who is authenticated may ask.
+    pub fn new(calls: &Calls) -> Self {
+        Absence { calls: calls.own(), groups: None, kinds: BTreeMap::new() }
     }
-    let calls = calls.own();
-    let away = |api: &str, error| Unavailable::Away { api: api.to_owned(), kind: kind.to_owned(), error };
-    let answer = calls.read(&format!("/apis/{group}")).await.map_err(|error| away(group, error))?;
-    for version in versions(answer.as_deref()) {
-        let api = format!("{group}/{version}");
-        let answer = calls.read(&format!("/apis/{api}")).await.map_err(|error| away(&api, error))?;
-        if lists(answer.as_deref(), kind) {
-            return Err(Unavailable::Served { api, kind: kind.to_owned() });
+
+    /// Makes sure that the API server serves a kind in no version.
+    pub async fn confirm(&mut self, group: &str, kind: &str) -> Result<(), Unavailable> {
+        // The core group is always there, and no group has such a name.
+        if group.is_empty() || !is_path_segment(group) {
+            return Ok(());
         }
+        if self.groups.is_none() {
+            self.groups = Some(groups(self.calls.read("/apis").await.map_err(Unavailable::Groups)?.as_deref()));
+        }
+        let versions = self.groups.iter().find_map(|groups| groups.get(group)).into_iter().flatten();
+        for version in versions {
+            let api = format!("{group}/{version}");
+            if !self.kinds.contains_key(&api) {
+                let away = |error| Unavailable::Away { api: api.clone(), kind: kind.to_owned(), error };
+                let answer = self.calls.read(&format!("/apis/{api}")).await.map_err(away)?;
+                self.kinds.insert(api.clone(), kinds(answer.as_deref()));
+            }
+            if self.kinds.get(&api).is_some_and(|kinds| kinds.contains(kind)) {
+                return Err(Unavailable::Served { api, kind: kind.to_owned() });
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn read(answer: Option<&str>) -> Value {
     answer.and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null)
 }
 
-/// The versions of a group.
-fn versions(answer: Option<&str>) -> Vec<String> {
-    let group = read(answer);
+/// All groups, with their versions.
+fn groups(answer: Option<&str>) -> BTreeMap<String, Vec<String>> {
+    let list = read(answer);
+    let groups = list["groups"].as_array().into_iter().flatten();
+    let groups = groups.filter_map(|group| Some((group["name"].as_str()?.to_owned(), versions(group))));
+    groups.collect()
+}
+
+fn versions(group: &Value) -> Vec<String> {
     let versions = group["versions"].as_array().into_iter().flatten();
     let names = versions.filter_map(|version| version["version"].as_str());
     names.filter(|name| is_path_segment(name)).map(str::to_owned).collect()
 }
 
-fn lists(answer: Option<&str>, kind: &str) -> bool {
-    read(answer)["resources"].as_array().into_iter().flatten().any(|resource| resource["kind"] == kind)
+/// The kinds of objects. A subresource has a kind too, of which there are no objects.
+fn kinds(answer: Option<&str>) -> BTreeSet<String> {
+    let list = read(answer);
+    let resources = list["resources"].as_array().into_iter().flatten();
+    let objects = resources.filter(|resource| resource["name"].as_str().is_some_and(|name| !name.contains('/')));
+    objects.filter_map(|resource| resource["kind"].as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -84,10 +122,11 @@ mod tests {
 
     #[test]
     fn answers_of_discovery_are_read() {
-        let group = r#"{"kind":"APIGroup","versions":[{"groupVersion":"g.io/v1","version":"v1"},{"version":"../x"}]}"#;
-        assert_eq!(versions(Some(group)), ["v1"]);
-        assert!(versions(None).is_empty());
-        let list = r#"{"kind":"APIResourceList","resources":[{"name":"things","kind":"Thing"}]}"#;
-        assert!(lists(Some(list), "Thing") && !lists(Some(list), "Other") && !lists(None, "Thing"));
+        let list = r#"{"kind":"APIGroupList","groups":[{"name":"g.io","versions":[{"groupVersion":"g.io/v1","version":"v1"},{"version":"../x"}]}]}"#;
+        assert_eq!(groups(Some(list))["g.io"], ["v1"]);
+        assert!(groups(None).is_empty());
+        let list = r#"{"kind":"APIResourceList","resources":[{"name":"things","kind":"Thing"},{"name":"things/scale","kind":"Scale"}]}"#;
+        assert!(kinds(Some(list)).contains("Thing") && !kinds(Some(list)).contains("Scale"));
+        assert!(kinds(None).is_empty());
     }
 }

@@ -53,6 +53,10 @@ pub enum HookError {
     #[error("the hook {id}: {}", complaint_about(id, error))]
     Refused { id: Box<ObjectId>, error: kube::Error },
     #[error(
+        "others keep changing the hook {id}, so its finalizer {FINALIZER} could not be removed yet; this is tried again"
+    )]
+    Contended { id: Box<ObjectId> },
+    #[error(
         "the hook {id} is of a kind that can be created but not read, changed and deleted, so the operator could not see what becomes of it; remove it from the chart"
     )]
     NotManageable { id: Box<ObjectId> },
@@ -72,6 +76,7 @@ impl HookError {
             HookError::Failed { .. } | HookError::TooLong { .. } | HookError::Exists { .. } => Category::HookFailed,
             HookError::Taken { .. } => Category::BelongsToAnother,
             HookError::UnknownKind { .. } => Category::UnknownKind,
+            HookError::Contended { .. } => Category::Waiting,
             HookError::NotManageable { .. } | HookError::NoObject(_) | HookError::Protected(_) => Category::NotAllowed,
             HookError::Refused { error, .. } => of_kube(error),
             HookError::Manifest(error) => error.category(),
@@ -279,8 +284,9 @@ impl Runner<'_> {
 
     /// Takes our finalizer off an object. Others may change the list at the same time, so it is read again where they did.
     async fn let_go_of(&self, kind: &Kind, id: &ObjectId, live: &ObjectMeta) -> Result<(), HookError> {
+        const TRIES: usize = 5;
         let mut live = live.clone();
-        loop {
+        for _ in 0..TRIES {
             let finalizers = live.finalizers.as_deref().unwrap_or_default();
             if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
                 return Ok(());
@@ -298,6 +304,7 @@ impl Runner<'_> {
                 None => return Ok(()),
             }
         }
+        Err(HookError::Contended { id: Box::new(id.clone()) })
     }
 
     /// Whether what stands in the place of a hook is a hook itself: of this release, or as helm leaves them, in its

@@ -6,7 +6,7 @@ use std::pin::pin;
 
 use futures::AsyncReadExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, ListParams, LogParams};
+use kube::api::{Api, LogParams};
 use serde_json::Value;
 
 use crate::calls::Calls;
@@ -58,10 +58,8 @@ pub async fn last(id: &ObjectId, object: &Value, calls: &Calls) -> Option<Words>
         "Job" => {
             // By its UID: pods of an earlier Job of this name may still be there.
             let uid = object.pointer("/metadata/uid")?.as_str()?;
-            let params = ListParams::default().labels(&format!("batch.kubernetes.io/controller-uid={uid}")).limit(50);
-            let listed = calls.within(pods.list(&params)).await.ok()?;
-            let listed: Vec<Value> = listed.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
-            newest(listed)?
+            let selector = format!("batch.kubernetes.io/controller-uid={uid}");
+            newest(calls.pods(id.namespace.as_deref()?, &selector).await?)?
         }
         _ => return None,
     };

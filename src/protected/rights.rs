@@ -5,18 +5,21 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use crate::sensitive::METRICS_CA;
+
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
 const WRITE: &[&str] = &["create", "update", "patch", "delete", "deletecollection"];
 const SCALE: &[&str] = &["update", "patch"];
 
 /// Group, resource, and the verbs that count; none of them is all of them.
-const LEADS: [(&str, &str, &[&str]); 27] = [
+const LEADS: [(&str, &str, &[&str]); 28] = [
     ("", "pods/exec", &[]),
     ("", "pods/attach", &[]),
     ("", "pods/ephemeralcontainers", &[]),
     ("", "serviceaccounts/token", &[]),
-    ("", "serviceaccounts", &["impersonate"]),
+    // Without its ServiceAccount the operator has no rights, and one that is made again has another UID.
+    ("", "serviceaccounts", &["impersonate", "update", "patch", "delete", "deletecollection"]),
     // The image of a pod that runs can be changed.
     ("", "pods", &["create", "update", "patch"]),
     ("", "podtemplates", WRITE),
@@ -40,6 +43,8 @@ const LEADS: [(&str, &str, &[&str]); 27] = [
     (GROUP, "rolebindings", &["create", "update", "patch", "delete", "deletecollection", "bind"]),
     (GROUP, "clusterroles", &["bind"]),
     ("coordination.k8s.io", "leases", WRITE),
+    // Prometheus trusts what is in one of them.
+    ("", "configmaps", WRITE),
 ];
 
 /// # Arguments
@@ -78,14 +83,18 @@ impl<'a> Rule<'a> {
             && !self.verbs.is_empty()
             && (self.may("create") || is_about_others(&|name| is_one_of(secrets, name)));
         // A name that is not the operator's leads nowhere.
-        let is_lease_of_others = |resource: &str| resource == "leases" && !is_about_others(&|name| lease != Some(name));
+        let is_of_others = |resource: &str| match resource {
+            "leases" => !is_about_others(&|name| lease != Some(name)),
+            "configmaps" => !is_about_others(&|name| name != METRICS_CA),
+            _ => false,
+        };
         let counts = |verbs: &[&str]| match verbs.is_empty() {
             true => !self.verbs.is_empty(),
             false => verbs.iter().any(|verb| self.may(verb)),
         };
-        let is_listed = LEADS.iter().any(|(group, resource, verbs)| {
-            counts(verbs) && self.is_about(group, resource) && !is_lease_of_others(resource)
-        });
+        let is_listed = LEADS
+            .iter()
+            .any(|(group, resource, verbs)| counts(verbs) && self.is_about(group, resource) && !is_of_others(resource));
         reads_secrets || is_listed
     }
 
@@ -123,7 +132,10 @@ mod tests {
 
     #[test]
     fn roles_of_ordinary_charts_are_harmless() {
-        assert!(!leads_by("", &["configmaps", "services", "endpoints"], &["*"], &[]));
+        assert!(!leads_by("", &["services", "endpoints"], &["*"], &[]));
+        assert!(!leads_by("", &["configmaps", "serviceaccounts"], &["get", "list", "watch"], &[]));
+        assert!(!leads_by("", &["configmaps"], &["create", "update"], &["web-leader"]));
+        assert!(!leads_by("", &["serviceaccounts"], &["create"], &[]));
         assert!(!leads_by("", &["pods", "pods/log"], &["get", "list", "watch", "delete"], &[]));
         assert!(!leads_by("coordination.k8s.io", &["leases"], &["get", "list", "watch"], &[]));
         assert!(!leads_by("coordination.k8s.io", &["leases"], &["get", "update"], &["web-leader"]));
@@ -150,6 +162,12 @@ mod tests {
             ("", vec!["pods/exec"], vec!["create"], vec![]),
             ("", vec!["*/exec"], vec!["get"], vec![]),
             ("", vec!["serviceaccounts/token"], vec!["create"], vec!["web"]),
+            ("", vec!["serviceaccounts"], vec!["delete"], vec![]),
+            ("", vec!["serviceaccounts"], vec!["update"], vec!["op-controller-manager"]),
+            ("", vec!["serviceaccounts"], vec!["patch"], vec![]),
+            ("", vec!["configmaps"], vec!["update"], vec![]),
+            ("", vec!["configmaps"], vec!["patch"], vec!["web", "chartwright-metrics-ca"]),
+            ("", vec!["*"], vec!["delete"], vec!["chartwright-metrics-ca"]),
             ("apps", vec!["deployments"], vec!["patch"], vec!["web"]),
             ("apps", vec!["deployments"], vec!["delete"], vec![]),
             ("apps", vec!["deployments/scale"], vec!["patch"], vec![]),

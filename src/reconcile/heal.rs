@@ -3,9 +3,11 @@
 //! Each object is repaired for itself, so that one that cannot be repaired keeps no other from it.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use kube::api::DynamicObject;
+use kube::core::ObjectMeta;
 use serde_json::Value;
 
 use super::journal::{self, Stage};
@@ -13,10 +15,11 @@ use super::recording::fill_in;
 use super::{ReconcileError, Subject};
 use crate::adoption;
 use crate::apply::replace::is_precious;
-use crate::apply::{self, ApplyError, Progress};
+use crate::apply::{self, Answered, ApplyError, Progress};
 use crate::children::{Look, Sight, ends_by_itself};
 use crate::drift::{self, Lost, Verdict, fields};
 use crate::error::Category;
+use crate::health::Health;
 use crate::manifest;
 use crate::object::ObjectKey;
 use crate::plan::{Plan, Planned, Target, is_kept, made, plan};
@@ -206,15 +209,16 @@ impl Subject<'_> {
         }
         let adopted = is_new.then(|| id.clone()).into_iter().collect();
         let preflight = Preflight { adopted, ..Preflight::default() };
-        let answered = self.apply_again(planned, live.as_ref(), preflight).await?;
-        let lost = match (&live, answered.answers.first()) {
-            (Some(live), Some((answer, _))) => {
-                Some(drift::lost(answer, &live.metadata, &self.context.children.rules(&id.key(), answer)))
-            }
-            _ => None,
+        let lost = Mutex::new(None);
+        let answered = |applied: &mut Applied, answer: &ObjectMeta, health: &Health| {
+            self.learn(applied, answer, health);
+            let rules = || self.context.children.rules(&id.key(), answer);
+            *lost.lock().unwrap_or_else(PoisonError::into_inner) =
+                live.as_ref().map(|live| drift::lost(answer, &live.metadata, &rules()));
         };
-        match answered.applied.into_iter().next() {
-            Some(applied) => Ok(Repair::Applied(applied, lost)),
+        let progress = self.apply_again(planned, live.as_ref(), preflight, &answered).await?;
+        match progress.applied.into_iter().next() {
+            Some(applied) => Ok(Repair::Applied(applied, lost.into_inner().unwrap_or_else(PoisonError::into_inner))),
             None => Err(ApplyError::Taken { id: Box::new(id) }.into()),
         }
     }
@@ -240,23 +244,24 @@ impl Subject<'_> {
         planned: Planned,
         live: Option<&DynamicObject>,
         preflight: Preflight,
+        answered: &Answered<'_>,
     ) -> Result<Progress, ReconcileError> {
         let plan = Plan { apply: vec![planned], ..Plan::default() };
         let planned = &plan.apply[0];
-        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls)).await;
+        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls, answered)).await;
         if let (Some(error), Some(live)) = (&progress.stopped_by, live) {
             let lists = apply::crossed::lists(error, planned);
             if !lists.is_empty() {
-                progress = apply::crossed::apply(planned, &lists, &self.calls).await?;
+                progress = apply::crossed::apply(planned, &lists, &self.calls, answered).await?;
             } else if self.may_replace(planned, live, error) {
                 let replace = live.metadata.uid.iter().map(|uid| (planned.object.id(), uid.clone())).collect();
-                progress = apply::apply(&plan, &Preflight { replace, ..Preflight::default() }, &self.calls).await;
+                let preflight = Preflight { replace, ..Preflight::default() };
+                progress = apply::apply(&plan, &preflight, &self.calls, answered).await;
             }
         }
         if live.is_some_and(|live| apply::crossed::has_trace(&live.metadata)) {
-            apply::crossed::clean(planned, &mut progress, &self.calls).await?;
+            apply::crossed::clean(planned, &mut progress, &self.calls, answered).await?;
         }
-        self.learn(&mut progress);
         match progress.stopped_by.take() {
             Some(error) => Err(error.into()),
             None => Ok(progress),

@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::holds::held_sentence;
@@ -357,9 +356,7 @@ impl Subject<'_> {
         let kind = self.context.kinds.kinds().any_version(&id.group, &id.kind)?;
         let live = self.calls.get(&kind, id).await.ok()??;
         let selector = health::selector_of(&serde_json::to_value(live).ok()?)?;
-        let pods: Api<Pod> = Api::namespaced(self.calls.hands(), id.namespace.as_deref()?);
-        let list = self.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
-        let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
+        let pods = self.calls.pods(id.namespace.as_deref()?, &selector).await?;
         health::why(&pods, Timestamp::now())
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use k8s_openapi::jiff::Timestamp;
+use kube::core::ObjectMeta;
 
 use super::holds::held_sentence;
 use super::hooking::{self, Halt};
@@ -15,6 +16,7 @@ use crate::apply::{self, Progress};
 use crate::applyset::Contents;
 use crate::children::Look;
 use crate::discovery::Kinds;
+use crate::health::Health;
 use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectId, ObjectKey};
@@ -170,7 +172,7 @@ impl Subject<'_> {
         }
         plan.note_adopted(&preflight.all_adopted(), &self.owner);
         let mut adopted = plan.apply.iter().filter(|planned| planned.is_adopted).map(|planned| planned.object.id());
-        if let Some(id) = adopted.find(|id| unseen.contains(&id.to_string())) {
+        if let Some(id) = adopted.find(|id| unseen.has(id)) {
             return Err(Rejected::unseen(&id).into());
         }
 
@@ -269,14 +271,12 @@ impl Subject<'_> {
     }
 
     /// Marks what was applied. From now on the watches tell.
-    pub(super) fn learn(&self, progress: &mut Progress) {
+    pub(super) fn learn(&self, applied: &mut Applied, answer: &ObjectMeta, health: &Health) {
         let children = &self.context.children;
-        for (applied, (metadata, health)) in progress.applied.iter_mut().zip(&progress.answers) {
-            applied.mark = children.mark(&applied.id.key(), metadata);
-            // Without watches nothing would ever correct what the answers say.
-            if self.context.watch.watch_dependents {
-                children.learn(&applied.id, metadata, health);
-            }
+        applied.mark = children.mark(&applied.id.key(), answer);
+        // Without watches nothing would ever correct what the answers say.
+        if self.context.watch.watch_dependents {
+            children.learn(&applied.id, answer, health);
         }
     }
 
@@ -320,8 +320,8 @@ impl Subject<'_> {
         pending: &Release,
         history: &History,
     ) -> Result<(Progress, Pruned), Attempt> {
-        let mut progress = self.stage(Stage::Apply, apply::apply(plan, preflight, &self.calls)).await;
-        self.learn(&mut progress);
+        let learn = |applied: &mut Applied, answer: &ObjectMeta, health: &Health| self.learn(applied, answer, health);
+        let mut progress = self.stage(Stage::Apply, apply::apply(plan, preflight, &self.calls, &learn)).await;
         let failed = |error: ReconcileError, progress: &Progress| Attempt {
             error,
             pending: Some(pending.clone()),

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::holds::{held_sentence, overridden, rolled_back_to};
@@ -16,6 +17,7 @@ use crate::apply;
 use crate::children::ends_by_itself;
 use crate::discovery::Kinds;
 use crate::error::Category;
+use crate::health::Health;
 use crate::hooks;
 use crate::manifest::{self, Rendered};
 use crate::object::{Object, ObjectKey};
@@ -71,7 +73,7 @@ impl Subject<'_> {
         let mut recorded = members(&latest.manifest.read(), &self.namespace, &kinds)?;
         recorded.extend(plan::before(history, &self.namespace, &kinds)?);
         self.check_same_objects(&recorded, &rendered)?;
-        if let Some(unseen) = recorded.iter().find(|applied| rendered.unseen.contains(&applied.id.to_string())) {
+        if let Some(unseen) = recorded.iter().find(|applied| rendered.unseen.has(&applied.id)) {
             return Err(Rejected::unseen(&unseen.id).into());
         }
         let known: HashSet<ObjectKey> = recorded.iter().map(|applied| applied.id.key()).collect();
@@ -186,8 +188,8 @@ impl Subject<'_> {
             let id = planned.object.id();
             !(ends_by_itself(&id) && preflight.new.contains(&id))
         });
-        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls)).await;
-        self.learn(&mut progress);
+        let learn = |applied: &mut Applied, answer: &ObjectMeta, health: &Health| self.learn(applied, answer, health);
+        let mut progress = self.stage(Stage::Apply, apply::apply(&plan, &preflight, &self.calls, &learn)).await;
         if let Some(error) = progress.stopped_by.take() {
             return Err(error.into());
         }

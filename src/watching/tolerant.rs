@@ -92,6 +92,14 @@ impl<K: DeserializeOwned> Tolerant<K> {
         serde_json::from_str(&without_fields(self.text.get()))
     }
 
+    /// What a type names of the object. The rest is skipped, however deeply it nests.
+    ///
+    /// # Errors
+    /// The object does not have the form of the type.
+    pub fn read_as<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(self.text.get())
+    }
+
     /// The object, or what is left of it.
     pub fn salvaged(self) -> K
     where

@@ -6,17 +6,17 @@
 use std::sync::Arc;
 
 use kube::Error;
-use kube::api::Api;
+use kube::api::{Api, DynamicObject, PartialObjectMeta};
 
 use super::Life;
 use crate::applyset;
-use crate::custom_resource::{CustomResource, Place};
+use crate::custom_resource::Place;
 use crate::error::sentence;
 use crate::namespaces::{Scope, covers};
 use crate::object::ObjectId;
 use crate::queue::Urgency;
 use crate::release::OwnerMark;
-use crate::watching;
+use crate::watching::{self, Tolerant};
 
 impl Life {
     /// Looks at each entry of this kind whose custom resource was not in a whole list.
@@ -92,9 +92,10 @@ impl Life {
     async fn is_there(&self, owner: &OwnerMark) -> Result<bool, Error> {
         let context = &self.context;
         let scope = owner.namespace.as_deref().map(Arc::from);
-        let api: Api<CustomResource> = watching::api_with(context.client.clone(), &scope, &context.primary.resource);
-        let found = context.calls.at(Urgency::Recheck).within(api.get_metadata_opt(&owner.name)).await?;
-        Ok(found.is_some_and(|found| found.metadata.uid.as_deref() == Some(owner.uid.as_str())))
+        let api: Api<Tolerant<PartialObjectMeta<DynamicObject>>> =
+            watching::api_with(context.client.clone(), &scope, &context.primary.resource);
+        let found = context.calls.at(Urgency::Recheck).within(api.get_opt(&owner.name)).await?;
+        Ok(found.is_some_and(|found| found.into_metadata().uid.as_deref() == Some(owner.uid.as_str())))
     }
 
     /// The first of these objects that is there and carries the marks of this custom resource.

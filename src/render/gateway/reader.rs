@@ -24,6 +24,7 @@ use super::question::Wanted;
 use crate::calls::Calls;
 use crate::discovery::{Kind, Kinds};
 use crate::error::{Category, of_kube, sentence};
+use crate::manifest::unseen::{self, Asked};
 use crate::namespaces::{Namespaces, Scope};
 use crate::object::ObjectKey;
 use crate::sensitive::{Labels, Sensitive};
@@ -123,6 +124,7 @@ pub struct Refused {
     pub what: String,
     /// The line in watches.yaml that would show it. None where nothing shows it.
     pub allowed_by: Option<&'static str>,
+    pub asked: Asked,
 }
 
 #[derive(Deserialize)]
@@ -220,7 +222,11 @@ impl Reader {
         let place = key.namespace.as_deref().map_or(Place::Everywhere, Place::Namespace);
         Ok(Shown {
             text: None,
-            refused: Some(Refused { what, allowed_by: Some(self.fence.key_to(place)).filter(|_| !is_sensitive) }),
+            refused: Some(Refused {
+                what,
+                allowed_by: Some(self.fence.key_to(place)).filter(|_| !is_sensitive),
+                asked: Asked::Object(key.clone()),
+            }),
         })
     }
 
@@ -337,7 +343,10 @@ impl Reader {
             None => format!("all {plural} of the cluster"),
         };
         let place = namespace.map_or(Place::Everywhere, Place::Namespace);
-        Ok(Some(Refused { what, allowed_by: Some(self.fence.key_to(place)) }))
+        let (group, kind) = (kind.resource.group.clone(), kind.resource.kind.clone());
+        let list = unseen::List { group, kind, namespace: namespace.map(str::to_owned) };
+        let asked = Asked::List(list, own.keys.clone());
+        Ok(Some(Refused { what, allowed_by: Some(self.fence.key_to(place)), asked }))
     }
 }
 

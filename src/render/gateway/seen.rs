@@ -58,7 +58,7 @@ impl fmt::Display for Failure {
 impl Seen {
     /// A sentence for each refusal.
     pub fn refusals(&self) -> Vec<String> {
-        let told = self.refused.iter().take(MOST_TOLD).map(|Refused { what, allowed_by }| match allowed_by {
+        let told = self.refused.iter().take(MOST_TOLD).map(|Refused { what, allowed_by, .. }| match allowed_by {
             Some(setting) => format!(
                 "lookup of {what} was answered as if there were nothing: it is not within what this kind's charts may see; `{setting}` in watches.yaml shows it"
             ),
