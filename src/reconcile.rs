@@ -479,6 +479,9 @@ async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<
 
 /// A deployed revision with all its objects, and its record where the status does not tell of it yet.
 async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Standing, ReconcileError> {
+    if deployed.own.is_some() {
+        Box::pin(subject.note_what_is_missing(deployed.revision)).await;
+    }
     let own = match &deployed.own {
         Some(own) => Some(Box::pin(subject.heal(deployed.revision, own)).await?),
         None => None,

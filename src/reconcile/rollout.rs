@@ -228,12 +228,13 @@ impl Subject<'_> {
             || Pruned { kept: pending.own.iter().flat_map(|own| own.kept.clone()).collect(), ..Pruned::default() };
         let pruned = pruned.unwrap_or_else(kept);
         let release = self.record_deployed(&pending, progress, pruned, history).await?;
-        if let Err(error) = self.note_finished(&release).await {
-            // The revision is deployed and noted. The next one notes what is missing here.
+        if let Err(error) = self.note_pruned(&release).await {
+            // The revision is deployed and noted. The next turn notes what is missing here.
             tracing::warn!(
                 revision = release.revision,
-                "cannot note in the ledger that the revision is deployed: {error}"
+                "cannot note in the ledger that the revision is deployed, trying again: {error}"
             );
+            self.repeat_note(release.revision);
         }
         if let Some(own) = &release.own {
             self.narrow_contents(own).await?;
