@@ -277,6 +277,7 @@ async fn follow(
         *known = Revisions::of(&read);
         let course_now = course::decide(known, Some(&read), &situation);
         let may_render = may_render_instead(&course_now, &read);
+        let is_signing = course_now == Course::Sign;
         journal::note_course(&course_now);
         let step = take_step(subject, course_now, wish, &read).await;
         match step {
@@ -287,11 +288,19 @@ async fn follow(
                 course = course::decide(known, Some(&read), &subject.situation(wish, &owner).await?);
                 history = Some(read);
             }
-            Ok(Step::Deploy) => return render_over(subject, wish, &read).await,
+            Ok(step @ (Step::Deploy | Step::Rebuild(_))) => {
+                let standing: Standing = match step {
+                    Step::Rebuild(left) => subject.upgrade_over(wish, &read, Some(*left)).await?.into(),
+                    _ => render_over(subject, wish, &read).await?,
+                };
+                if is_signing {
+                    subject.context.trust.window.count();
+                }
+                return Ok(standing);
+            }
             Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
-            Ok(Step::Rebuild(left)) => return Ok(subject.upgrade_over(wish, &read, Some(*left)).await?.into()),
             Err(error) => return Err(error),
         }
     }

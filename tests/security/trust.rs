@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chartwright::calls::Calls;
-use chartwright::release::{Release, Store};
+use chartwright::release::{Release, Status, Store};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -60,13 +60,13 @@ impl Installed {
     }
 
     /// Makes a release's record one of an earlier version.
-    async fn unsign(&self, release: &str) {
+    async fn unsign(&self, release: &str, revision: u32) {
         let none = json!({
             "metadata": {"labels": {"chartwright.dev/signature-1": null, "chartwright.dev/signature-2": null}},
             "data": {"chartwright.sig": null},
         });
         let records = self.project.objects("v1", "Secret", Some(&self.project.namespace));
-        let record = format!("sh.helm.release.v1.{release}.v1");
+        let record = format!("sh.helm.release.v1.{release}.v{revision}");
         records.patch(&record, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     }
 }
@@ -136,7 +136,7 @@ async fn the_window_can_be_opened_for_one_release() {
     installed.deploy("shop", &[]).await;
     drop(operator);
     for release in ["web", "shop"] {
-        installed.unsign(release).await;
+        installed.unsign(release, 1).await;
     }
     installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     let _operator = installed.run();
@@ -168,10 +168,21 @@ async fn a_record_that_differs_from_the_chart_is_signed_only_as_recorded() {
     let project = &installed.project;
     let operator = installed.run();
     installed.deploy("web", &[]).await;
+    installed.deploy("web", &[config("second", "blue")]).await;
+    project.deployed("web").await;
     drop(operator);
     let change = |release: &mut Release| release.manifest = release.manifest.read().replace("blue", "green").into();
-    project.forge("web", 1, change).await;
-    installed.unsign("web").await;
+    project.forge("web", 2, change).await;
+    // Beside the record that the administrator looks at, somebody plants another.
+    let role = format!("{}-planted", project.namespace);
+    let planted = json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": role}, "rules": []});
+    let plant = |release: &mut Release| {
+        release.manifest = format!("{}---\n{planted}\n", release.manifest.read()).into();
+    };
+    project.forge("web", 1, plant).await;
+    for revision in [1, 2] {
+        installed.unsign("web", revision).await;
+    }
     installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     let _operator = installed.run();
     let open = ["trust", "open", "--release", "web", "--yes", "--operator-namespace", &installed.system];
@@ -186,8 +197,16 @@ async fn a_record_that_differs_from_the_chart_is_signed_only_as_recorded() {
     project.cli(&[&open[..], &["--as-recorded"]].concat()).good();
     project.condition("web", "Ready", "True").await;
     let records = project.objects("v1", "Secret", Some(&project.namespace));
-    let record = records.get("sh.helm.release.v1.web.v1").await.unwrap();
-    assert!(record.labels().contains_key("chartwright.dev/signature-1"), "it is signed as it is");
+    let record = async |revision| records.get(&format!("sh.helm.release.v1.web.v{revision}")).await.unwrap();
+    assert!(record(2).await.labels().contains_key("chartwright.dev/signature-1"), "it is signed as it is");
+    assert!(!record(1).await.labels().contains_key("chartwright.dev/signature-1"), "nobody looked at this one");
+    // Nor is a copy of the planted one believed.
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    let copy = Release { revision: 3, status: Status::Deployed, stored: Default::default(), own: None, ..source };
+    store.create(&copy).await.unwrap();
+    until("the copy is reported", async || project.events("web", "RecordUnproven").await.pop()).await;
+    assert!(project.find(RBAC, "ClusterRole", None, &role).await.is_none());
 }
 
 #[tokio::test]
