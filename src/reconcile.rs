@@ -322,16 +322,22 @@ async fn take_step(
             subject.roll_back(to, failed, wish, history).await.map(|release| Step::done(release.into()))
         }
         Course::TakeCharge(Taking::ByHelm) => {
-            subject.take_charge(wish, history).await.map(|release| Step::Changed(Box::new(release)))
+            subject.check_pace()?;
+            let taken = subject.take_charge(wish, history).await?;
+            subject.note_revision_made();
+            Ok(Step::Changed(Box::new(taken)))
         }
         Course::TakeCharge(Taking::Adopted) => {
             subject.check_pace()?;
             subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
-        Course::Sign => match subject.sign(wish, history).await? {
-            Signing::Signed(release) => Ok(Step::Changed(release)),
-            Signing::Outdated => recover(subject, wish, history).await,
-        },
+        Course::Sign => {
+            subject.check_pace()?;
+            match subject.sign(wish, history).await? {
+                Signing::Signed(release) => Ok(Step::Changed(release)),
+                Signing::Outdated => recover(subject, wish, history).await,
+            }
+        }
         Course::Observe { overrides, .. } => subject.leave_unproven(overrides, history).await.map(Step::done),
         Course::Recover => recover(subject, wish, history).await,
         Course::Reinstall => {

@@ -106,6 +106,7 @@ impl Subject<'_> {
     }
 
     async fn announce_signed(&self, signed: &Release) {
+        self.note_revision_made();
         self.context.trust.window.count();
         let message = format!(
             "Signed revision {} of the release {}, since an administrator opened the window for it",

@@ -301,12 +301,15 @@ impl<'a> Subject<'a> {
     /// Refuses a history that ends in a number which no helm can have made: the next revision has to have a number too.
     fn check_plausible(&self, history: &History) -> Result<(), ReconcileError> {
         const LEAP: u32 = 10_000;
+        // helm counts on from the newest record. What it copies is taken over, so it must not lead to the last number.
+        const LEAP_OF_COPY: u32 = 100;
         // A copy of signed content has whatever number its writer chose.
         let is_signed = |release: &&Release| matches!(release.proof, Proof::Record | Proof::Content);
         let Some(latest) = history.latest().filter(|latest| !is_signed(latest)) else { return Ok(()) };
         let signed = history.iter().rev().find(is_signed).map_or(0, |release| release.revision);
         let known = signed.max(self.newest.load(Ordering::Relaxed));
-        let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(LEAP) };
+        let leap = if latest.is_proven() { LEAP_OF_COPY } else { LEAP };
+        let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(leap) };
         match latest.revision > most {
             true => Err(ReconcileError::Refused {
                 category: Category::RecordUnusable,

@@ -241,3 +241,75 @@ async fn forged_revisions_have_the_ledger_written_at_a_limited_pace() {
     }
     panic!("each of them had the ledger written");
 }
+
+/// What helm would write for a rollback to a signed revision.
+fn copied(source: &Release, revision: u32) -> Release {
+    Release { revision, status: Status::Deployed, stored: Default::default(), own: None, ..source.clone() }
+}
+
+#[tokio::test]
+async fn copies_of_a_signed_revision_are_taken_over_at_a_limited_pace() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let _operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    for revision in 2..30 {
+        store.create(&copied(&source, revision)).await.unwrap();
+        let is_limited = until("it is looked at", async || {
+            let ready = project.status("web").await["conditions"].clone();
+            if ready.as_array()?.iter().any(|condition| condition["reason"] == "TooManyRevisions") {
+                return Some(true);
+            }
+            let record = store.get(&project.namespace, "web", revision).await.ok()?;
+            record.own.is_some().then_some(false)
+        })
+        .await;
+        if is_limited {
+            return assert!(revision > 5, "a person's rollbacks are not slowed down");
+        }
+    }
+    panic!("each of them was taken over");
+}
+
+#[tokio::test]
+async fn a_copy_far_above_the_newest_revision_is_refused() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let _operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    store.create(&copied(&source, 5000)).await.unwrap();
+    let told = project.not_ready("web", "RecordUnusable").await;
+    assert!(told["message"].as_str().unwrap().contains("5000"), "{told}");
+    let records = project.objects("v1", "Secret", Some(&project.namespace));
+    records.delete("sh.helm.release.v1.web.v5000", &DeleteParams::default()).await.unwrap();
+    project.condition("web", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn without_the_ledger_a_hold_is_signed_only_as_recorded() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let operator = installed.run();
+    installed.deploy("web", &[]).await;
+    installed.deploy("web", &[config("second", "blue")]).await;
+    project.deployed("web").await;
+    project.helm("helm4", &["rollback", "web", "1"]);
+    project.condition("web", "Held", "True").await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    let all = ListParams::default().labels("chartwright.dev/ledger");
+    installed.secrets().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    let _operator = installed.run();
+    project.not_ready("web", "RecordUnproven").await;
+    let open = ["trust", "open", "--release", "web", "--yes", "--operator-namespace", &installed.system];
+    project.cli(&open).good();
+    let names_hold = |status: &Value| status.to_string().contains("says that this revision is held").then_some(());
+    project.told("web", "the refusal says why", names_hold).await;
+    project.cli(&[&open[..], &["--as-recorded"]].concat()).good();
+    project.condition("web", "Ready", "True").await;
+    project.condition("web", "Held", "True").await;
+}
