@@ -212,6 +212,7 @@ const REPAIR_AGAIN: Duration = Duration::from_secs(10);
 /// What is in the cluster after this. `known` becomes what was known about the release when it began.
 async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
     subject.check_namespace()?;
+    subject.check_release_name()?;
     subject.check_is_watched()?;
     let is_asked = subject.open_request().is_some();
     let mut history = None;
@@ -364,7 +365,11 @@ async fn recover(subject: &Subject<'_>, wish: &Wish, history: &History) -> Resul
     subject.check_pace()?;
     Ok(match subject.recover(wish, history).await? {
         Recovered::Left(left) => Step::Rebuild(left),
-        Recovered::Gone => Step::Deploy,
+        // Who may write in the namespace can make it look so.
+        Recovered::Gone => {
+            subject.expect_existing();
+            Step::Deploy
+        }
     })
 }
 

@@ -162,7 +162,7 @@ impl Subject<'_> {
         let was_uninstalled = draft.status == Status::PendingInstall
             && history.get(draft.revision).is_none()
             && since_ours.any(|release| release.status == Status::Uninstalled);
-        if (was_uninstalled || !history.iter().any(Release::is_ours))
+        if (was_uninstalled || self.may_exist() || !history.iter().any(Release::is_ours))
             && !self.keeps_generated.load(Ordering::Relaxed)
             && plan.apply.iter().any(is_there)
         {
