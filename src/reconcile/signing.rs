@@ -102,7 +102,7 @@ impl Subject<'_> {
     async fn marks_of(&self, latest: &Release, history: &History) -> Result<Marks, ReconcileError> {
         let mut made = self.proven(history).await?;
         made.extend(plan::made(members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?));
-        Ok(Marks { made, adopting: HashSet::new() })
+        Ok(Marks { made, adopting: HashSet::new(), adopted: history.adopted() })
     }
 
     async fn announce_signed(&self, signed: &Release) {
