@@ -37,6 +37,8 @@ pub struct Identity {
     pub status: Option<Value>,
     /// What the operator noted of its release.
     noted: Option<Home>,
+    /// Whether there are records of the release.
+    has_records: bool,
     allow_empty: bool,
     adopts_releases: bool,
     crds: Crds,
@@ -65,11 +67,13 @@ impl Identity {
         let fallback = watch.release_namespace.as_deref().unwrap_or(default_namespace);
         let namespace = owner.namespace.clone().unwrap_or_else(|| fallback.to_owned());
         let status = cr.status();
+        let release = match &noted {
+            Some(noted) => noted.release.clone(),
+            None => release_name(watch, &owner, status.as_ref(), |name| has_records(&namespace, name)),
+        };
         Identity {
-            release: match &noted {
-                Some(noted) => noted.release.clone(),
-                None => release_name(watch, &owner, status.as_ref(), |name| has_records(&namespace, name)),
-            },
+            has_records: has_records(&namespace, &release),
+            release,
             namespace,
             wishes: Wishes::of_all(cr.annotations(), watch),
             allow_empty: watch.allow_empty,
@@ -100,6 +104,25 @@ impl Identity {
             ));
         };
         told.filter(|told| told != namespace).map(|told| moved(&self.release, told, namespace))
+    }
+
+    /// Why no release is made although the custom resource was restored without its records: the status tells another name than the
+    /// release would have, and objects of a release of that name may exist. Whoever writes the status can cause this refusal, and nothing else:
+    /// what it says is never used as a name.
+    pub fn renamed(&self, cr: &CustomResource) -> Option<String> {
+        if is_new(cr) || self.noted.is_some() || self.has_records {
+            return None;
+        }
+        let told = self.status.as_ref()?.pointer("/deployedRelease/name")?.as_str()?;
+        if told == self.release || !is_release_name(told) {
+            return None;
+        }
+        let (Owner { gvk, name, .. }, release) = (&self.owner, &self.release);
+        let place = self.owner.namespace.as_ref().map(|it| format!(" --namespace {it}")).unwrap_or_default();
+        let resource = format!("{}.{}", gvk.kind.to_lowercase(), gvk.group);
+        Some(format!(
+            "the status says that the release is called {told}, no record of it exists, and the release would be called {release} now: restore the records (Secrets sh.helm.release.v1.{told}.*) from a backup, or correct `releaseName` in watches.yaml; to have {release} installed as a new release, remove the name from the status: kubectl patch {resource} {name}{place} --subresource=status --type=merge -p '{{\"status\":{{\"deployedRelease\":null}}}}'"
+        ))
     }
 
     /// The namespace that the release lives in, as the operator noted it or the status says.

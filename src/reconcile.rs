@@ -212,6 +212,7 @@ const REPAIR_AGAIN: Duration = Duration::from_secs(10);
 /// What is in the cluster after this. `known` becomes what was known about the release when it began.
 async fn deploy(subject: &Subject<'_>, known: &mut Revisions) -> Result<Standing, ReconcileError> {
     subject.check_namespace()?;
+    subject.check_release_name()?;
     subject.check_is_watched()?;
     let is_asked = subject.open_request().is_some();
     let mut history = None;
@@ -277,6 +278,7 @@ async fn follow(
         *known = Revisions::of(&read);
         let course_now = course::decide(known, Some(&read), &situation);
         let may_render = may_render_instead(&course_now, &read);
+        let is_signing = course_now == Course::Sign;
         journal::note_course(&course_now);
         let step = take_step(subject, course_now, wish, &read).await;
         match step {
@@ -287,11 +289,19 @@ async fn follow(
                 course = course::decide(known, Some(&read), &subject.situation(wish, &owner).await?);
                 history = Some(read);
             }
-            Ok(Step::Deploy) => return render_over(subject, wish, &read).await,
+            Ok(step @ (Step::Deploy | Step::Rebuild(_))) => {
+                let standing: Standing = match step {
+                    Step::Rebuild(left) => subject.upgrade_over(wish, &read, Some(*left)).await?.into(),
+                    _ => render_over(subject, wish, &read).await?,
+                };
+                if is_signing {
+                    subject.context.trust.window.count();
+                }
+                return Ok(standing);
+            }
             Err(error) if may_render && is_about_unknown_kind(&error) => {
                 return render_over(subject, wish, &read).await;
             }
-            Ok(Step::Rebuild(left)) => return Ok(subject.upgrade_over(wish, &read, Some(*left)).await?.into()),
             Err(error) => return Err(error),
         }
     }
@@ -313,16 +323,22 @@ async fn take_step(
             subject.roll_back(to, failed, wish, history).await.map(|release| Step::done(release.into()))
         }
         Course::TakeCharge(Taking::ByHelm) => {
-            subject.take_charge(wish, history).await.map(|release| Step::Changed(Box::new(release)))
+            subject.check_pace()?;
+            let taken = subject.take_charge(wish, history).await?;
+            subject.note_revision_made();
+            Ok(Step::Changed(Box::new(taken)))
         }
         Course::TakeCharge(Taking::Adopted) => {
             subject.check_pace()?;
             subject.adopt(wish, history).await.map(|release| Step::Changed(Box::new(release)))
         }
-        Course::Sign => match subject.sign(wish, history).await? {
-            Signing::Signed(release) => Ok(Step::Changed(release)),
-            Signing::Outdated => recover(subject, wish, history).await,
-        },
+        Course::Sign => {
+            subject.check_pace()?;
+            match subject.sign(wish, history).await? {
+                Signing::Signed(release) => Ok(Step::Changed(release)),
+                Signing::Outdated => recover(subject, wish, history).await,
+            }
+        }
         Course::Observe { overrides, .. } => subject.leave_unproven(overrides, history).await.map(Step::done),
         Course::Recover => recover(subject, wish, history).await,
         Course::Reinstall => {
@@ -349,7 +365,11 @@ async fn recover(subject: &Subject<'_>, wish: &Wish, history: &History) -> Resul
     subject.check_pace()?;
     Ok(match subject.recover(wish, history).await? {
         Recovered::Left(left) => Step::Rebuild(left),
-        Recovered::Gone => Step::Deploy,
+        // Who may write in the namespace can make it look so.
+        Recovered::Gone => {
+            subject.expect_existing();
+            Step::Deploy
+        }
     })
 }
 
@@ -479,6 +499,9 @@ async fn again(subject: &Subject<'_>, wish: &Wish, history: &History) -> Result<
 
 /// A deployed revision with all its objects, and its record where the status does not tell of it yet.
 async fn keep_in_order(subject: &Subject<'_>, deployed: &Summary) -> Result<Standing, ReconcileError> {
+    if deployed.own.is_some() {
+        Box::pin(subject.note_what_is_missing(deployed.revision)).await;
+    }
     let own = match &deployed.own {
         Some(own) => Some(Box::pin(subject.heal(deployed.revision, own)).await?),
         None => None,

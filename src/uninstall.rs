@@ -17,7 +17,7 @@ use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{MANAGED_BY, Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
+use crate::plan::{Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -117,7 +117,8 @@ impl Leaving<'_> {
                 let is_owned = live.owner_references.iter().flatten().any(|it| it.uid == self.owner.uid);
                 is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
             };
-            let owned = self.calls.list(&kind, namespace, &format!("{MANAGED_BY}=Helm"), owned).await;
+            // By no label: the garbage collector deletes objects that lost their labels, too.
+            let owned = self.calls.list(&kind, namespace, "", owned).await;
             let owned = match owned.map_err(|error| UninstallError::of_call(&kind, error)) {
                 Err(UninstallError::Unavailable(error @ Unavailable::Away { .. })) => {
                     tracing::debug!(

@@ -285,6 +285,9 @@ async fn a_release_of_operator_sdk_that_is_not_taken_stays_when_the_custom_resou
         let cr = project.apply("web", json!({"colour": "green"})).await;
         install_as_operator_sdk(&project, &cr).await;
         rolled_out(&project, "web").await;
+        // An object keeps its owner where somebody removes its labels.
+        let unlabelled = Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}));
+        project.configs().patch("web", &PatchParams::default(), &unlabelled).await.unwrap();
         let before = identity(&project, "web").await;
         project.file("charts/app/Chart.yaml", "apiVersion: v2\nname: renamed\nversion: 0.1.0\n");
         let _operator = project.run();
@@ -297,6 +300,8 @@ async fn a_release_of_operator_sdk_that_is_not_taken_stays_when_the_custom_resou
         })
         .await;
         assert_eq!(identity(&project, "web").await, before, "{policy}");
+        let unlabelled = project.get("v1", "ConfigMap", "web").await.unwrap();
+        assert!(unlabelled.owner_references().is_empty(), "{policy}: {:?}", unlabelled.owner_references());
         assert_eq!(revisions(&project, "web").await, [(1, Status::Deployed, false)], "{policy}");
     }
 }

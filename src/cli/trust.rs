@@ -23,8 +23,8 @@ use crate::watches::duration as durations;
 /// The operator signs each release record that it writes, and takes content from no other. Records of an earlier version, and all records after the
 /// operator's key or ledger was lost, have no signature that it can verify. Their custom resources say so (reason RecordUnproven) and are left
 /// alone. While the window is open, the operator signs such a record if it holds what the chart renders, without changing any object. If the spec or
-/// the chart has changed since, it renders the chart again. To have other records of a release signed, pass --as-recorded. Look at them
-/// first (`chartwright status`, `chartwright get manifest`): anyone who may write Secrets in the namespace may have written them.
+/// the chart has changed since, it renders the chart again. To have the newest record of a release signed whatever it holds, pass --as-recorded.
+/// Look at it first (`chartwright status`, `chartwright get manifest`): anyone who may write Secrets in the namespace may have written it.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -45,7 +45,7 @@ enum What {
         /// Only these releases of the namespace
         #[arg(long = "release", value_name = "NAME", requires = "namespace")]
         releases: Vec<String>,
-        /// Sign what the records hold, even where the chart renders something else
+        /// Sign the newest record of each release, even where the chart renders something else
         #[arg(long, requires = "releases")]
         as_recorded: bool,
         /// Do not ask

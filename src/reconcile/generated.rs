@@ -118,6 +118,8 @@ impl Subject<'_> {
         new: &HashSet<ObjectKey>,
     ) -> Result<Rendered, ReconcileError> {
         self.keeps_generated.store(true, Ordering::Relaxed);
+        // helm runs twice, and what follows may be refused.
+        self.note_revision_made();
         let second = self.render(wish, upgrade_to).await?;
         let noted = self.noted_outside().await?;
         let generated = Second::of(&second.objects).differences(&rendered.objects);

@@ -49,6 +49,8 @@ pub struct Remembered {
     pub awaited: Option<Box<Pending>>,
     /// The revisions that it made of late.
     pub pace: Pace,
+    /// A deployed revision of which the ledger does not say so yet.
+    pub unnoted: Option<u32>,
     /// It is being deleted and its release is gone, whatever else is still to be done.
     pub is_without_release: bool,
     /// So is our finalizer, whatever an older picture of it says.
@@ -65,7 +67,7 @@ impl Remembered {
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
         let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
-        let Remembered { is_without_release, is_let_go, awaited, pace, .. } = self;
+        let Remembered { is_without_release, is_let_go, awaited, pace, unnoted, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -79,6 +81,7 @@ impl Remembered {
             && answered.is_none()
             && awaited.is_none()
             && pace.is_at_rest()
+            && unnoted.is_none()
             && !is_without_release
             && !is_let_go
             && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)

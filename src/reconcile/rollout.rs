@@ -164,7 +164,7 @@ impl Subject<'_> {
         let was_uninstalled = draft.status == Status::PendingInstall
             && history.get(draft.revision).is_none()
             && since_ours.any(|release| release.status == Status::Uninstalled);
-        if (was_uninstalled || !history.iter().any(Release::is_ours))
+        if (was_uninstalled || self.may_exist() || !history.iter().any(Release::is_ours))
             && !self.keeps_generated.load(Ordering::Relaxed)
             && plan.apply.iter().any(is_there)
         {
@@ -230,12 +230,13 @@ impl Subject<'_> {
             || Pruned { kept: pending.own.iter().flat_map(|own| own.kept.clone()).collect(), ..Pruned::default() };
         let pruned = pruned.unwrap_or_else(kept);
         let release = self.record_deployed(&pending, progress, pruned, history).await?;
-        if let Err(error) = self.note_finished(&release).await {
-            // The revision is deployed and noted. The next one notes what is missing here.
+        if let Err(error) = self.note_pruned(&release).await {
+            // The revision is deployed and noted. The next turn notes what is missing here.
             tracing::warn!(
                 revision = release.revision,
-                "cannot note in the ledger that the revision is deployed: {error}"
+                "cannot note in the ledger that the revision is deployed, trying again: {error}"
             );
+            self.repeat_note(release.revision);
         }
         if let Some(own) = &release.own {
             self.narrow_contents(own).await?;

@@ -2,8 +2,8 @@
 //!
 //! A record that claims to be ours may be one of an earlier version, or a forgery that somebody left there for this moment. So it is signed only
 //! if it holds exactly what the chart renders for the custom resource, generated values aside. If spec or chart have changed since, the chart
-//! is rendered over what exists, and nothing of the record's content is used. An administrator may name releases whose records are signed
-//! as they are.
+//! is rendered over what exists, and nothing of the record's content is used. An administrator may name releases whose newest record is
+//! signed as it is.
 
 use std::collections::HashSet;
 
@@ -26,22 +26,27 @@ impl Subject<'_> {
     /// Signs the newest record of a release, without a change to its objects.
     pub(super) async fn sign(&self, wish: &Wish, history: &History) -> Result<Signing, ReconcileError> {
         let Some(latest) = history.latest() else { return Err(ReconcileError::Unsettled) };
+        let as_recorded = self.context.trust.window.is_open_as_recorded(&self.namespace, &self.release);
+        let is_held = "says that this revision is held although the spec asks for another";
         if latest.is_proven() {
-            // The ledger was lost: only that this is the newest revision is in doubt.
+            // The ledger was lost: only that this is the newest revision is in doubt. Where it is held, the chart would not decide.
+            let hold = latest.own.as_ref().and_then(|own| own.hold.as_ref());
+            if !as_recorded && hold.is_some_and(|hold| hold.digest == wish.digest) {
+                return Err(self.not_signed(latest, is_held));
+            }
             self.note_as_it_is(latest).await?;
             self.announce_signed(latest).await;
             return Ok(Signing::Signed(Box::new(latest.clone())));
         }
         let claimed = latest.claimed.as_deref();
-        if self.context.trust.window.is_open_as_recorded(&self.namespace, &self.release) {
+        if as_recorded {
             return self.sign_as_recorded(latest, history).await;
         }
         if claimed.is_some_and(|claimed| claimed.hold.is_some()) {
-            return Err(self.not_signed(latest, "says that this revision is held although the spec asks for another"));
+            return Err(self.not_signed(latest, is_held));
         }
         let digest = claimed.map(|claimed| claimed.digest.as_str()).or(latest.digest_label());
         if digest != Some(wish.digest.as_str()) {
-            self.context.trust.window.count();
             return Ok(Signing::Outdated);
         }
         let upgrade_to = history.stood_before(latest.revision).then_some(latest.revision);
@@ -61,19 +66,16 @@ impl Subject<'_> {
         Ok(Signing::Signed(Box::new(signed)))
     }
 
-    /// Signs what the records say, since the administrator named the release.
+    /// Signs what the newest record says, since the administrator named the release. Nobody looked at the others, so they stay unproven: a copy
+    /// of one would be believed later.
     async fn sign_as_recorded(&self, latest: &Release, history: &History) -> Result<Signing, ReconcileError> {
         let owner = self.owner_mark();
-        let mut signed = None;
-        for release in history.iter().filter(|release| !release.is_proven()) {
-            let claimed = release.claimed.as_deref().filter(|claimed| claimed.owner.is_same_resource(&owner));
-            let Some(claimed) = claimed else { continue };
-            let was_deployed = matches!(release.status, Status::Deployed | Status::Superseded);
-            let own = Own { owner: owner.clone(), was_deployed, ..claimed.clone() };
-            signed = Some(self.store.update(&Release { own: Some(own), ..release.clone() }).await?);
-        }
-        let signed = match signed.filter(|signed| signed.revision == latest.revision) {
-            Some(signed) => {
+        let claimed = latest.claimed.as_deref().filter(|claimed| claimed.owner.is_same_resource(&owner));
+        let signed = match claimed {
+            Some(claimed) => {
+                let was_deployed = matches!(latest.status, Status::Deployed | Status::Superseded);
+                let own = Own { owner, was_deployed, ..claimed.clone() };
+                let signed = self.store.update(&Release { own: Some(own), ..latest.clone() }).await?;
                 self.note_as_it_is(&signed).await?;
                 signed
             }
@@ -100,10 +102,11 @@ impl Subject<'_> {
     async fn marks_of(&self, latest: &Release, history: &History) -> Result<Marks, ReconcileError> {
         let mut made = self.proven(history).await?;
         made.extend(plan::made(members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?));
-        Ok(Marks { made, adopting: HashSet::new() })
+        Ok(Marks { made, adopting: HashSet::new(), adopted: history.adopted() })
     }
 
     async fn announce_signed(&self, signed: &Release) {
+        self.note_revision_made();
         self.context.trust.window.count();
         let message = format!(
             "Signed revision {} of the release {}, since an administrator opened the window for it",

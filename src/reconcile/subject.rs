@@ -95,8 +95,12 @@ pub struct Subject<'a> {
     looked_after: AtomicBool,
     /// Whether what is being deployed has the generated values of the objects that exist.
     pub(super) keeps_generated: AtomicBool,
+    /// Whether objects may exist of a release that looks uninstalled.
+    may_exist: AtomicBool,
     /// The newest revision that is noted in the ledger, 0 for none.
     newest: AtomicU32,
+    /// The newest record of which the ledger was asked.
+    compared: AtomicU32,
     pub(super) discretion: Mutex<Discretion>,
     pub(super) journal: Journal,
 }
@@ -134,7 +138,8 @@ impl<'a> Subject<'a> {
             Some(accounts) => calls.acting_as(accounts.of(&identity.namespace)),
             None => calls,
         };
-        let (looked_after, keeps_generated, newest, discretion, journal) = Default::default();
+        let (looked_after, keeps_generated, may_exist, newest) = Default::default();
+        let (compared, discretion, journal) = Default::default();
         Subject {
             cr,
             context,
@@ -144,7 +149,9 @@ impl<'a> Subject<'a> {
             store,
             looked_after,
             keeps_generated,
+            may_exist,
             newest,
+            compared,
             discretion,
             journal,
         }
@@ -177,11 +184,17 @@ impl<'a> Subject<'a> {
     pub async fn noted(&self) -> Result<Option<Entry>, ReconcileError> {
         let (ledger, owner) = (&self.context.trust.ledger, self.owner_mark());
         let entry = match self.may_be_noted() {
-            true => ledger.look(&owner).await?,
+            true => ledger.look(&owner, self.newest_uncompared()).await?,
             false => ledger.get(&owner).await?,
         };
         self.newest.store(entry.as_ref().map_or(0, |entry| entry.revision), Ordering::Relaxed);
         Ok(entry)
+    }
+
+    /// The newest record of the release, once in a turn for each: another operator may have noted it.
+    fn newest_uncompared(&self) -> Option<u32> {
+        let newest = self.revisions().ok().flatten()?.latest()?.revision;
+        (self.compared.swap(newest, Ordering::Relaxed) != newest).then_some(newest)
     }
 
     /// Whether another operator may have noted the release. A first install need not ask for that.
@@ -230,6 +243,23 @@ impl<'a> Subject<'a> {
                 "values come from a {kind}, and the operator may not watch that kind, so a change is noticed only when the custom resource is looked at for another reason; give it the rights list and watch on that kind"
             );
             self.warn("ValuesNotWatched", &message).await;
+        }
+    }
+
+    /// Has a new revision look for objects of the release first, although it looks uninstalled.
+    pub fn expect_existing(&self) {
+        self.may_exist.store(true, Ordering::Relaxed);
+    }
+
+    pub fn may_exist(&self) -> bool {
+        self.may_exist.load(Ordering::Relaxed)
+    }
+
+    /// Refuses to make a release of a new name where the status tells another one.
+    pub fn check_release_name(&self) -> Result<(), ReconcileError> {
+        match self.identity.renamed(self.cr) {
+            Some(message) => Err(ReconcileError::Refused { category: Category::RecordLost, message }),
+            None => Ok(()),
         }
     }
 
@@ -301,12 +331,15 @@ impl<'a> Subject<'a> {
     /// Refuses a history that ends in a number which no helm can have made: the next revision has to have a number too.
     fn check_plausible(&self, history: &History) -> Result<(), ReconcileError> {
         const LEAP: u32 = 10_000;
+        // helm counts on from the newest record. What it copies is taken over, so it must not lead to the last number.
+        const LEAP_OF_COPY: u32 = 100;
         // A copy of signed content has whatever number its writer chose.
         let is_signed = |release: &&Release| matches!(release.proof, Proof::Record | Proof::Content);
         let Some(latest) = history.latest().filter(|latest| !is_signed(latest)) else { return Ok(()) };
         let signed = history.iter().rev().find(is_signed).map_or(0, |release| release.revision);
         let known = signed.max(self.newest.load(Ordering::Relaxed));
-        let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(LEAP) };
+        let leap = if latest.is_proven() { LEAP_OF_COPY } else { LEAP };
+        let most = if known == 0 { LAST_REVISION - LEAP } else { known.saturating_add(leap) };
         match latest.revision > most {
             true => Err(ReconcileError::Refused {
                 category: Category::RecordUnusable,

@@ -32,6 +32,8 @@ pub(super) struct Marks {
     pub made: Made,
     /// They were a Helm release's.
     pub adopting: HashSet<ObjectKey>,
+    /// They existed before the release, and outlive it.
+    pub adopted: HashSet<ObjectKey>,
 }
 
 impl Subject<'_> {
@@ -42,12 +44,12 @@ impl Subject<'_> {
         };
         let taken = Taken { latest, history, wanted: &wish.digest, is_observed: self.is_observed(self.cr) };
         let fresh = Own { sourced: self.sourced(wish, history, latest), ..self.own(String::new()) };
-        let adopting = match latest.is_claimed() {
+        let adopting = match latest.is_claimed() || !self.context.watch.adopt.allows_releases() {
             true => HashSet::new(),
             // An adoption that was interrupted.
             false => plan::keys(&members(&latest.manifest.read(), &self.namespace, &self.context.kinds.kinds())?),
         };
-        let marks = Marks { made: self.proven(history).await?, adopting };
+        let marks = Marks { made: self.proven(history).await?, adopting, adopted: history.adopted() };
         let taken = self.take_in_place(latest, taken.own(fresh), marks).await?;
         let hold = taken.own.as_ref().and_then(|own| own.hold.as_ref());
         let (revision, description) = (taken.revision, &taken.description);
@@ -89,7 +91,8 @@ impl Subject<'_> {
             let sourced = self.sourced(wish, history, latest);
             let own = Own { sourced, request: None, ..self.own(wish.digest.clone()) };
             let adopting = plan::keys(&members(&latest.manifest.read(), &self.namespace, &kinds)?);
-            match self.take_in_place(latest, own, Marks { made: Made::new(), adopting }).await {
+            let marks = Marks { made: Made::new(), adopting, adopted: history.adopted() };
+            match self.take_in_place(latest, own, marks).await {
                 // A record has no crds/: if one of those is gone, only a new revision creates it.
                 Err(error) if is_about_unknown_kind(&error) => {}
                 taken => {
@@ -168,12 +171,14 @@ impl Subject<'_> {
         self.learn_secrets(&rendered.objects, &release.hooks);
         let wanted: Vec<_> = rendered.objects.iter().map(|object| object.gvk()).collect();
         let kinds = self.context.kinds.kinds_with(&wanted).await?;
-        let Marks { made, adopting } = marks;
+        let Marks { made, adopting, adopted } = marks;
         let target = Target { made, adopting, ..self.target(release.chart_name(), &release.hooks) };
         let mut plan = plan::plan(rendered, &[], &target, &kinds)?;
+        plan.apply.iter_mut().filter(|it| adopted.contains(&it.object.id().key())).for_each(|it| it.adopt(&self.owner));
         self.check_reach(&plan, &[], &kinds).await?;
         let _claimed = self.claim(plan.ids().map(|id| id.key()).collect()).await?;
-        let there: Vec<Applied> = plan.ids().map(|id| Applied::new(id, None)).collect();
+        let of_planned = |it: &Planned| Applied { is_adopted: it.is_adopted, ..Applied::new(it.object.id(), None) };
+        let there: Vec<Applied> = plan.apply.iter().map(of_planned).collect();
         self.leave_to_others(&mut plan, &there).await?;
         self.store.settle();
         let known = |_: &_, _: &str| false;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::holds::held_sentence;
 use super::journal;
@@ -9,10 +10,14 @@ use super::{ReconcileError, Standing, Subject};
 use crate::children::Sight;
 use crate::object::ObjectId;
 use crate::plan::{self, Made, members};
+use crate::queue::Urgency;
 use crate::release::proof::content_hash;
 use crate::release::{Applied, HeldBy, History, Hold, Own, Proof, Release, Status};
 use crate::trust::Entry;
 use crate::trust::ledger::{Observed, check_outside};
+
+/// How soon a note that failed is repeated.
+const NOTE_AGAIN: Duration = Duration::from_secs(10);
 
 impl Subject<'_> {
     /// Notes a revision in the ledger, before anything of it is applied. `objects` are all that it or one before may have created.
@@ -31,7 +36,8 @@ impl Subject<'_> {
 
     /// Notes a revision whose objects are known already.
     pub(super) async fn note_again(&self, release: &Release) -> Result<(), ReconcileError> {
-        let recorded = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id);
+        let kept = release.own.iter().flat_map(|own| &own.kept);
+        let recorded = release.own.iter().flat_map(|own| &own.objects).map(|applied| &applied.id).chain(kept);
         let oldest = self.noted().await?.map_or(0, |noted| noted.oldest);
         self.put_note(release, recorded, oldest).await
     }
@@ -52,14 +58,51 @@ impl Subject<'_> {
         Ok(ledger.put(&owner, Entry { oldest, finished, ..entry }).await?)
     }
 
-    /// Notes that a revision is deployed, if that matters: what it dropped outside of the namespace is gone, and an earlier state of its
-    /// record must not run its hooks again.
+    /// Notes that a revision is deployed, if that matters: an earlier state of its record must not run its hooks again. Nothing was pruned, so
+    /// every object outside of the namespace stays noted.
     pub(super) async fn note_finished(&self, release: &Release) -> Result<(), ReconcileError> {
+        let Some(noted) = self.noted().await? else { return Ok(()) };
+        let outside = noted.outside.clone();
+        self.put_finished(release, noted, outside.iter()).await
+    }
+
+    /// The same after a prune: what the revision dropped outside of the namespace is gone.
+    pub(super) async fn note_pruned(&self, release: &Release) -> Result<(), ReconcileError> {
         let Some(noted) = self.noted().await? else { return Ok(()) };
         let own = || release.own.iter();
         let kept = own().flat_map(|own| &own.kept);
         let objects = own().flat_map(|own| &own.objects).map(|applied| &applied.id).chain(kept);
-        let entry = Entry { oldest: noted.oldest, finished: true, ..self.entry(release, objects) };
+        self.put_finished(release, noted, objects).await
+    }
+
+    /// Has the next turn note that a revision is deployed. A restart forgets it: then the next revision notes it.
+    pub(super) fn repeat_note(&self, revision: u32) {
+        self.context.memory.with(&self.owner.uid, |memory| memory.unnoted = Some(revision));
+        self.turn.again(NOTE_AGAIN, Urgency::Recheck);
+    }
+
+    /// Notes what an earlier turn could not note of the deployed revision.
+    pub(super) async fn note_what_is_missing(&self, deployed: u32) {
+        if self.context.memory.with(&self.owner.uid, |memory| memory.unnoted.take()) != Some(deployed) {
+            return;
+        }
+        let noted = match self.release(deployed).await {
+            Ok(release) => self.note_pruned(&release).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = noted {
+            tracing::warn!(revision = deployed, "cannot note in the ledger that the revision is deployed: {error}");
+            self.repeat_note(deployed);
+        }
+    }
+
+    async fn put_finished<'i>(
+        &self,
+        release: &Release,
+        noted: Entry,
+        outside: impl Iterator<Item = &'i ObjectId>,
+    ) -> Result<(), ReconcileError> {
+        let entry = Entry { oldest: noted.oldest, finished: true, ..self.entry(release, outside) };
         if release.hooks.is_empty() && entry.outside == noted.outside {
             return Ok(());
         }

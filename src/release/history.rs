@@ -1,10 +1,10 @@
 //! All revisions of one release, oldest first, and what follows from them. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::{Applied, Own, OwnerMark, Release, Status};
-use crate::object::ObjectId;
+use crate::object::{ObjectId, ObjectKey};
 
 /// Clones share the revisions.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,6 +116,12 @@ impl History {
     /// Revisions of other tools whose objects may be in the cluster: their manifests tell which.
     pub fn foreign_since_deployed(&self) -> impl Iterator<Item = &Release> {
         self.since_deployed().filter(|release| release.own.is_none())
+    }
+
+    /// The objects that existed before the release, as any record that this operator vouches for says.
+    pub fn adopted(&self) -> HashSet<ObjectKey> {
+        let objects = self.iter().flat_map(objects_of).filter(|applied| applied.is_adopted);
+        objects.map(|applied| applied.id.key()).collect()
     }
 
     /// What upgrades dropped and left in the cluster, as the newest revision of ours says.

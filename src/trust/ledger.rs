@@ -58,11 +58,12 @@ impl Ledger {
         Ok(of(owner, self.known(&owner.id()).await?).map(|noted| noted.entry))
     }
 
-    /// The same, and where it knows nothing, the API server is asked: another operator may have noted it.
-    pub async fn look(&self, owner: &OwnerMark) -> Answer<Option<Entry>> {
+    /// The same, and where it knows nothing, or nothing of a record as new as `newest`, the API server is asked: another operator may have
+    /// noted it.
+    pub async fn look(&self, owner: &OwnerMark, newest: Option<u32>) -> Answer<Option<Entry>> {
         let known = match of(owner, self.known(&owner.id()).await?) {
-            None => of(owner, self.refresh(&owner.id()).await?),
-            known => known,
+            Some(known) if newest.is_none_or(|newest| newest <= known.entry.revision) => Some(known),
+            _ => of(owner, self.refresh(&owner.id()).await?),
         };
         Ok(known.map(|noted| noted.entry))
     }

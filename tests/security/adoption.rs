@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use kube::ResourceExt;
-use kube::api::{DeleteParams, DynamicObject, PropagationPolicy};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PropagationPolicy};
 use serde_json::{Value, json};
 
 use crate::harness::{Project, annotated, config, tool, until, within};
@@ -251,6 +251,31 @@ async fn adopted_objects_stay_when_the_custom_resource_goes() {
         let left = project.get("v1", "PersistentVolumeClaim", "data").await.unwrap();
         assert_eq!((left.uid(), left.metadata.deletion_timestamp), (data.uid(), None));
     }
+}
+
+#[tokio::test]
+async fn adopted_objects_stay_after_a_rollback_with_helm() {
+    let project = project("adopt: objects").await;
+    let secret = db(&project, &project.namespace).await;
+    let operator = project.run();
+    adopted(&project, wanted()).await;
+    project.apply("web", json!({"objects": [wanted(), config("second", "blue")]})).await;
+    project.deployed("web").await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    project.helm("helm4", &["rollback", "web", "1"]);
+    // The records say it too.
+    let unmarked = Patch::Merge(json!({"metadata": {"annotations": {"chartwright.dev/adopted": null}}}));
+    let secrets = project.objects("v1", "Secret", Some(&project.namespace));
+    secrets.patch("db", &PatchParams::default(), &unmarked).await.unwrap();
+    let _operator = project.run();
+    project.condition("web", "Held", "True").await;
+    project.condition("web", "Ready", "True").await;
+    let live = project.get("v1", "Secret", "db").await.unwrap();
+    assert!(live.annotations().contains_key("chartwright.dev/adopted"), "{:?}", live.annotations());
+    project.delete("web").await;
+    project.gone("web").await;
+    assert_eq!(project.get("v1", "Secret", "db").await.unwrap().uid(), secret.uid());
 }
 
 #[tokio::test]

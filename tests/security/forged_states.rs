@@ -291,3 +291,51 @@ async fn without_records_generated_values_outside_of_the_namespace_stay() {
     stays(Duration::from_secs(2), "the value stays", password).await;
     assert_eq!(password().await, before);
 }
+
+#[tokio::test]
+async fn without_the_newest_record_no_marks_decide_whether_generated_values_stay() {
+    // What somebody in the namespace may do so that the release looks uninstalled.
+    let unmarked = json!({"metadata": {"labels": {"applyset.kubernetes.io/part-of": null}}});
+    let kept = json!({"metadata": {"annotations": {"helm.sh/resource-policy": "keep"}}});
+    for patch in [unmarked, kept] {
+        let tenant = Tenant::new().await;
+        let operator = tenant.run();
+        for (number, revision) in [(1, 1), (2, 2)] {
+            tenant.project.apply("web", json!({"colour": "small", "number": number})).await;
+            tenant.deployed_from(revision).await;
+        }
+        tenant.project.condition("web", "Ready", "True").await;
+        drop(operator);
+        let before = tenant.password().await;
+        tenant.records().delete("sh.helm.release.v1.web.v2", &DeleteParams::default()).await.unwrap();
+        let (params, patch) = (PatchParams::default(), Patch::Merge(&patch));
+        tenant.project.configs().patch("web", &params, &patch).await.unwrap();
+        tenant.records().patch("web-random", &params, &patch).await.unwrap();
+        let _operator = tenant.run();
+        tenant.deployed_from(3).await;
+        assert_eq!(tenant.password().await, before, "{patch:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_release_name_that_only_the_status_tells_stops_a_restore() {
+    let tenant = Tenant::new().await;
+    let operator = tenant.run();
+    tenant.deploy("blue").await;
+    drop(operator);
+    let all = ListParams::default().labels("owner=helm,name=web");
+    tenant.records().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    tenant.lose_ledger().await;
+    let (crs, params) = (tenant.project.crs(), PatchParams::default());
+    let status = json!({"status": {"deployedRelease": {"name": "elsewhere"}}});
+    crs.patch_status("web", &params, &Patch::Merge(status)).await.unwrap();
+    let _operator = tenant.run();
+    let told = tenant.project.not_ready("web", "RecordLost").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("elsewhere") && message.contains("--subresource=status"), "{message}");
+    assert!(tenant.project.get("v1", "ConfigMap", "elsewhere").await.is_none());
+    // It does not keep the author's own resource from anything for good.
+    let none = json!({"status": {"deployedRelease": null}});
+    crs.patch_status("web", &params, &Patch::Merge(none)).await.unwrap();
+    tenant.project.condition("web", "Ready", "True").await;
+}

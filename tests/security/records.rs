@@ -405,3 +405,36 @@ async fn what_a_forged_revision_hides_is_still_removed() {
     tenant.project.gone("web").await;
     assert!(roles.get_opt(&role).await.unwrap().is_none());
 }
+
+#[tokio::test]
+async fn a_copy_of_an_older_revision_hides_nothing_that_has_to_be_removed() {
+    for is_upgraded in [false, true] {
+        let tenant = Tenant::new().await;
+        let operator = tenant.run();
+        for (colour, revision) in [("blue", 1), ("small", 2), ("green", 3)] {
+            tenant.deploy(colour).await;
+            tenant.deployed_from(revision).await;
+        }
+        drop(operator);
+        // As after a `helm rollback`, which did not remove what revision 2 lacks.
+        tenant
+            .copy(2, 4, |release| {
+                release.own = None;
+                release.status = Status::Deployed;
+            })
+            .await;
+        let role = format!("{}-web", tenant.project.namespace);
+        let roles = tenant.project.objects(RBAC, "ClusterRole", None);
+        assert!(roles.get_opt(&role).await.unwrap().is_some());
+        let _operator = tenant.run();
+        tenant.project.condition("web", "Held", "True").await;
+        if is_upgraded {
+            tenant.project.apply("web", json!({"colour": "small", "another": 1})).await;
+            tenant.deployed_from(5).await;
+        } else {
+            tenant.project.delete("web").await;
+            tenant.project.gone("web").await;
+        }
+        until("the ClusterRole is gone", async || roles.get_opt(&role).await.unwrap().is_none().then_some(())).await;
+    }
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use chartwright::calls::Calls;
-use chartwright::release::{Release, Store};
+use chartwright::release::{Release, Status, Store};
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -60,13 +60,13 @@ impl Installed {
     }
 
     /// Makes a release's record one of an earlier version.
-    async fn unsign(&self, release: &str) {
+    async fn unsign(&self, release: &str, revision: u32) {
         let none = json!({
             "metadata": {"labels": {"chartwright.dev/signature-1": null, "chartwright.dev/signature-2": null}},
             "data": {"chartwright.sig": null},
         });
         let records = self.project.objects("v1", "Secret", Some(&self.project.namespace));
-        let record = format!("sh.helm.release.v1.{release}.v1");
+        let record = format!("sh.helm.release.v1.{release}.v{revision}");
         records.patch(&record, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     }
 }
@@ -136,7 +136,7 @@ async fn the_window_can_be_opened_for_one_release() {
     installed.deploy("shop", &[]).await;
     drop(operator);
     for release in ["web", "shop"] {
-        installed.unsign(release).await;
+        installed.unsign(release, 1).await;
     }
     installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     let _operator = installed.run();
@@ -168,10 +168,21 @@ async fn a_record_that_differs_from_the_chart_is_signed_only_as_recorded() {
     let project = &installed.project;
     let operator = installed.run();
     installed.deploy("web", &[]).await;
+    installed.deploy("web", &[config("second", "blue")]).await;
+    project.deployed("web").await;
     drop(operator);
     let change = |release: &mut Release| release.manifest = release.manifest.read().replace("blue", "green").into();
-    project.forge("web", 1, change).await;
-    installed.unsign("web").await;
+    project.forge("web", 2, change).await;
+    // Beside the record that the administrator looks at, somebody plants another.
+    let role = format!("{}-planted", project.namespace);
+    let planted = json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": role}, "rules": []});
+    let plant = |release: &mut Release| {
+        release.manifest = format!("{}---\n{planted}\n", release.manifest.read()).into();
+    };
+    project.forge("web", 1, plant).await;
+    for revision in [1, 2] {
+        installed.unsign("web", revision).await;
+    }
     installed.secrets().delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
     let _operator = installed.run();
     let open = ["trust", "open", "--release", "web", "--yes", "--operator-namespace", &installed.system];
@@ -186,8 +197,16 @@ async fn a_record_that_differs_from_the_chart_is_signed_only_as_recorded() {
     project.cli(&[&open[..], &["--as-recorded"]].concat()).good();
     project.condition("web", "Ready", "True").await;
     let records = project.objects("v1", "Secret", Some(&project.namespace));
-    let record = records.get("sh.helm.release.v1.web.v1").await.unwrap();
-    assert!(record.labels().contains_key("chartwright.dev/signature-1"), "it is signed as it is");
+    let record = async |revision| records.get(&format!("sh.helm.release.v1.web.v{revision}")).await.unwrap();
+    assert!(record(2).await.labels().contains_key("chartwright.dev/signature-1"), "it is signed as it is");
+    assert!(!record(1).await.labels().contains_key("chartwright.dev/signature-1"), "nobody looked at this one");
+    // Nor is a copy of the planted one believed.
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    let copy = Release { revision: 3, status: Status::Deployed, stored: Default::default(), own: None, ..source };
+    store.create(&copy).await.unwrap();
+    until("the copy is reported", async || project.events("web", "RecordUnproven").await.pop()).await;
+    assert!(project.find(RBAC, "ClusterRole", None, &role).await.is_none());
 }
 
 #[tokio::test]
@@ -221,4 +240,76 @@ async fn forged_revisions_have_the_ledger_written_at_a_limited_pace() {
         }
     }
     panic!("each of them had the ledger written");
+}
+
+/// What helm would write for a rollback to a signed revision.
+fn copied(source: &Release, revision: u32) -> Release {
+    Release { revision, status: Status::Deployed, stored: Default::default(), own: None, ..source.clone() }
+}
+
+#[tokio::test]
+async fn copies_of_a_signed_revision_are_taken_over_at_a_limited_pace() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let _operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    for revision in 2..30 {
+        store.create(&copied(&source, revision)).await.unwrap();
+        let is_limited = until("it is looked at", async || {
+            let ready = project.status("web").await["conditions"].clone();
+            if ready.as_array()?.iter().any(|condition| condition["reason"] == "TooManyRevisions") {
+                return Some(true);
+            }
+            let record = store.get(&project.namespace, "web", revision).await.ok()?;
+            record.own.is_some().then_some(false)
+        })
+        .await;
+        if is_limited {
+            return assert!(revision > 5, "a person's rollbacks are not slowed down");
+        }
+    }
+    panic!("each of them was taken over");
+}
+
+#[tokio::test]
+async fn a_copy_far_above_the_newest_revision_is_refused() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let _operator = installed.run();
+    installed.deploy("web", &[]).await;
+    let store = Store::new(Calls::new(project.client.clone()));
+    let source = store.get(&project.namespace, "web", 1).await.unwrap();
+    store.create(&copied(&source, 5000)).await.unwrap();
+    let told = project.not_ready("web", "RecordUnusable").await;
+    assert!(told["message"].as_str().unwrap().contains("5000"), "{told}");
+    let records = project.objects("v1", "Secret", Some(&project.namespace));
+    records.delete("sh.helm.release.v1.web.v5000", &DeleteParams::default()).await.unwrap();
+    project.condition("web", "Ready", "True").await;
+}
+
+#[tokio::test]
+async fn without_the_ledger_a_hold_is_signed_only_as_recorded() {
+    let installed = Installed::new().await;
+    let project = &installed.project;
+    let operator = installed.run();
+    installed.deploy("web", &[]).await;
+    installed.deploy("web", &[config("second", "blue")]).await;
+    project.deployed("web").await;
+    project.helm("helm4", &["rollback", "web", "1"]);
+    project.condition("web", "Held", "True").await;
+    project.condition("web", "Ready", "True").await;
+    drop(operator);
+    let all = ListParams::default().labels("chartwright.dev/ledger");
+    installed.secrets().delete_collection(&DeleteParams::default(), &all).await.unwrap();
+    let _operator = installed.run();
+    project.not_ready("web", "RecordUnproven").await;
+    let open = ["trust", "open", "--release", "web", "--yes", "--operator-namespace", &installed.system];
+    project.cli(&open).good();
+    let names_hold = |status: &Value| status.to_string().contains("says that this revision is held").then_some(());
+    project.told("web", "the refusal says why", names_hold).await;
+    project.cli(&[&open[..], &["--as-recorded"]].concat()).good();
+    project.condition("web", "Ready", "True").await;
+    project.condition("web", "Held", "True").await;
 }

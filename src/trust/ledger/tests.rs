@@ -154,12 +154,14 @@ async fn a_release_whose_entry_is_refused_stops_no_other() {
 async fn two_operators_see_each_others_entries() {
     let (server, web) = (Server::default(), owner("web"));
     let (one, other) = (server.ledger(), server.ledger());
-    assert_eq!(other.look(&web).await.unwrap(), None);
+    assert_eq!(other.look(&web, None).await.unwrap(), None);
     one.put(&web, entry(&web, 3)).await.unwrap();
-    assert_eq!(other.look(&web).await.unwrap(), Some(entry(&web, 3)));
+    assert_eq!(other.look(&web, None).await.unwrap(), Some(entry(&web, 3)));
     server.calls();
-    assert_eq!(other.look(&web).await.unwrap(), Some(entry(&web, 3)));
+    assert_eq!(other.look(&web, Some(3)).await.unwrap(), Some(entry(&web, 3)));
     assert!(server.calls().is_empty(), "what is known is not asked for");
+    one.put(&web, entry(&web, 4)).await.unwrap();
+    assert_eq!(other.look(&web, Some(4)).await.unwrap(), Some(entry(&web, 4)), "a record is newer than what is known");
 }
 
 #[tokio::test]
@@ -175,7 +177,7 @@ async fn no_operator_lowers_what_another_noted() {
     let late = server.ledger();
     assert_eq!(late.get(&web).await.unwrap(), Some(entry(&web, 6)));
     one.remove(&web).await.unwrap();
-    assert_eq!(one.look(&web).await.unwrap(), None, "it is removed whoever wrote it last");
+    assert_eq!(one.look(&web, None).await.unwrap(), None, "it is removed whoever wrote it last");
 }
 
 #[tokio::test]
@@ -198,7 +200,7 @@ async fn an_entry_that_cannot_be_read_concerns_its_release_alone() {
     locked(&server.0).secrets.get_mut(&entry::name(&bad.id())).unwrap()["data"]["entry"] = "bm9uZQ==".into();
     let ledger = server.ledger();
     assert_eq!(ledger.get(&web).await.unwrap(), Some(entry(&web, 1)));
-    let error = ledger.look(&bad).await.unwrap_err().to_string();
+    let error = ledger.look(&bad, None).await.unwrap_err().to_string();
     assert!(error.contains("cannot be read") && error.contains("trust open"), "{error}");
 }
 
