@@ -363,3 +363,71 @@ fn is_held(finalizers: Option<&Value>) -> bool {
 fn run_of(live: &ObjectMeta) -> Option<&str> {
     live.annotations.as_ref()?.get(RUN).map(String::as_str)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::{Method, Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use kube::core::GroupVersionKind;
+    use kube::discovery::ApiResource;
+
+    use super::*;
+
+    /// An API server where somebody else changes the object before each of our writes.
+    fn contended(writes: Arc<AtomicUsize>) -> Client {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let writes = writes.clone();
+            async move {
+                let (code, body) = match *request.method() {
+                    Method::PATCH => {
+                        writes.fetch_add(1, Ordering::Relaxed);
+                        (
+                            409,
+                            json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "message": "", "code": 409}),
+                        )
+                    }
+                    _ => (200, json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": job()})),
+                };
+                let body = Body::from(body.to_string().into_bytes());
+                Ok::<_, std::io::Error>(Response::builder().status(code).body(body).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn job() -> ObjectMeta {
+        let text = |text: &str| Some(text.to_owned());
+        ObjectMeta {
+            name: text("a"),
+            namespace: text("n"),
+            uid: text("u"),
+            finalizers: Some(vec![FINALIZER.into()]),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_finalizer_that_others_keep_changing_is_left_to_the_next_turn() {
+        let writes = Arc::new(AtomicUsize::new(0));
+        let gvk = GroupVersionKind::gvk("batch", "v1", "Job");
+        let kind =
+            Kind { resource: ApiResource::from_gvk(&gvk), namespaced: true, has_status: true, is_manageable: true };
+        let owner = Owner { gvk, namespace: Some("n".into()), name: "web".into(), uid: "x".into() };
+        let (kinds, calls) = (Kinds::of([]), Calls::new(contended(writes.clone())));
+        let runner = Runner {
+            release: "web",
+            namespace: "n",
+            owner: &owner,
+            kinds: &kinds,
+            calls: &calls,
+            adopt: Adoption::NotAsked,
+            holds: true,
+        };
+        let error = runner.let_go_of_job(&kind, &job()).await.unwrap_err();
+        assert_eq!((error.category(), writes.load(Ordering::Relaxed)), (Category::Waiting, 5), "{error}");
+    }
+}

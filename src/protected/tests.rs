@@ -165,7 +165,7 @@ fn tokens_and_rights_to_secrets_need_consent() {
     let harmless = with(
         object(rbac, "Role", "r"),
         "rules",
-        json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]}]),
+        json!([{"apiGroups": [""], "resources": ["services"], "verbs": ["*"]}]),
     );
     let binding = bound("Role", "r");
     assert_eq!(refusal_in("ops", &[binding.clone(), harmless.clone()], false), None, "the Role is part of the release");

@@ -94,6 +94,27 @@ fn a_watched_kind_that_the_chart_makes_by_default_allows_no_other() {
 }
 
 #[test]
+fn a_cluster_scoped_kind_that_the_chart_makes_by_default_allows_no_other() {
+    let text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
+    let by_default = trial(text).allowance(&app(), &[], scope);
+    let home = Home { namespace: "here", kind: &app(), watched: &[] };
+    let of = |group: &str, kind: &str| Outside::of(id(group, kind, None, "x"), false, &home);
+    assert!(by_default.check(of("rbac.authorization.k8s.io", "ClusterRole")).is_ok());
+    for (group, kind) in [
+        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+        ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+        ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+        ("apiregistration.k8s.io", "APIService"),
+        ("example.com", "ClusterRole"),
+    ] {
+        let refused = by_default.check(of(group, kind)).unwrap_err().to_string();
+        assert!(refused.contains("set `allow: [cluster]` in watches.yaml"), "{kind}: {refused}");
+        let explicit = Allowance { reach: Reach::default().with(Beyond::Cluster), says: Says::Watch };
+        assert!(explicit.check(of(group, kind)).is_ok(), "{kind}");
+    }
+}
+
+#[test]
 fn a_refusal_names_the_object_and_the_setting() {
     let outside = || vec![Outside { id: id("", "ConfigMap", Some("there"), "c"), beyond: Beyond::OtherNamespaces }];
     let allowance = Allowance { reach: Reach::default().with(Beyond::Cluster), says: Says::Watch };

@@ -24,6 +24,9 @@ use super::gate::wire::Connection;
 /// Longer than anybody should wait for the beginning of an answer.
 const SILENCE: Duration = Duration::from_secs(300);
 
+/// The line of a log that nobody limits.
+const LONG_LINE: usize = 5 * 1024 * 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Trouble {
     None,
@@ -34,6 +37,8 @@ pub enum Trouble {
     Failing,
     /// As API servers without streamed lists: a watch that asks for one is refused.
     NoStreamedLists,
+    /// As a kubelet that knows no limit: every log is one line of several megabytes.
+    LongLogs,
 }
 
 /// What came, and what became of it.
@@ -116,6 +121,12 @@ impl Keeper {
             let (head, body) = refusal(422, number);
             connection.head(&head, Some(body.len())).await?;
             return connection.body(body.as_bytes()).await;
+        }
+        if self.trouble == Trouble::LongLogs && request.uri().path().ends_with("/log") {
+            let head = Response::builder().header("content-type", "text/plain").body(()).expect("a response");
+            let line = vec![b'x'; LONG_LINE];
+            connection.head(&head.into_parts().0, Some(line.len())).await?;
+            return connection.body(&line).await;
         }
         match self.fate(number) {
             Fate::Pass if watches => self.watch(request, connection, number).await,

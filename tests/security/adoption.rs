@@ -382,3 +382,33 @@ async fn a_chart_of_another_source_asks_nothing_before_it_is_refused() {
     assert!(told["message"].as_str().unwrap().contains("another `home`"), "{told}");
     assert_eq!(project.events("web", "LookupRefused").await, []);
 }
+
+#[tokio::test]
+async fn what_a_list_did_not_show_is_not_adopted() {
+    let project = project("adopt: objects").await;
+    project.template(
+        "all.yaml",
+        r#"
+{{- $known := false }}
+{{- range (lookup "v1" "Secret" .Release.Namespace "").items }}{{ if eq .metadata.name "db" }}{{ $known = true }}{{ end }}{{ end }}
+apiVersion: v1
+kind: Secret
+metadata: {name: db}
+stringData: {password: {{ if $known }}known{{ else }}{{ randAlphaNum 12 }}{{ end }}}
+"#,
+    );
+    let before = db(&project, &project.namespace).await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    let told = project
+        .told("web", "it is refused for the lookup", |status| {
+            let conditions = status["conditions"].as_array()?;
+            let message = conditions.iter().find(|it| it["type"] == "Ready")?["message"].as_str()?;
+            message.contains("was not shown it").then(|| message.to_owned())
+        })
+        .await;
+    assert!(told.contains("`lookup: namespace` in watches.yaml"), "{told}");
+    let after = project.get("v1", "Secret", "db").await.unwrap();
+    assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+}

@@ -1,6 +1,8 @@
 //! Hostile data costs the operator only so much memory and time, and nobody else anything.
 
 mod hostile;
+mod kinds;
+mod pods;
 mod values;
 
 use std::sync::Arc;
@@ -299,6 +301,51 @@ async fn large_lists_of_fields_and_rules_keep_nobody_from_work() {
     .await;
     pulse.check();
     assert!(operator.runs(), "{}", operator.log());
+}
+
+/// Has somebody else own very many fields of an object of a release.
+async fn burden(project: &Project, name: &str) {
+    let fields: String = (0..80_000).map(|number| format!(r#""f:{number}": {{}},"#)).collect();
+    let fields = managed("editor", "Update", &format!(r#"{{"f:data": {{{}}}}}"#, fields.trim_end_matches(',')));
+    let path = format!("/api/v1/namespaces/{}/configmaps/{name}", project.namespace);
+    let request = Request::patch(path).header("content-type", "application/merge-patch+json");
+    let request = request.body(format!(r#"{{"metadata": {{{fields}}}}}"#).into_bytes()).unwrap();
+    project.client.request_text(request).await.expect("it is patched");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_lists_of_fields_of_a_releases_own_objects_leave_the_operator_within_its_memory() {
+    let project = project().await;
+    let names: Vec<String> = (0..70).map(|number| format!("own-{number}")).collect();
+    let wanted = |colour: &str| {
+        let objects: Vec<Value> = names.iter().map(|name| config(name, colour)).collect();
+        json!({"objects": objects})
+    };
+    let operator = project.launch().args(&[PROBES]).start();
+    project.apply("web", wanted("blue")).await;
+    project.deployed("web").await;
+    // Nothing is repaired while they are written.
+    drop(operator);
+    for name in &names {
+        burden(&project, name).await;
+    }
+    project.apply("web", wanted("green")).await;
+    let mut operator = project.launch().args(&[PROBES]).start();
+    let pulse = Pulse::of(&operator).await;
+    until_within(LONG, "all are green", async || {
+        for name in &names {
+            let found = project.get("v1", "ConfigMap", name).await?;
+            (found.data["data"]["colour"] == "green").then_some(())?;
+        }
+        let status = project.status("web").await;
+        let generation = project.crs().get("web").await.ok()?.metadata.generation;
+        (status["observedGeneration"] == json!(generation)).then_some(())
+    })
+    .await;
+    assert!(operator.runs(), "{}", operator.log());
+    let peak = peak_memory(&operator);
+    eprintln!("{} MiB at most, /healthz within {} ms", peak / 1024, pulse.check());
+    assert!(peak < MEMORY_LIMIT / 2, "{} MiB", peak / 1024);
 }
 
 #[tokio::test]
