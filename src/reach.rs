@@ -243,6 +243,12 @@ impl Allowance {
 }
 
 /// What is told at the start.
+
+    /// Whether a release may contain objects of this kind, which has no namespace.
+    pub fn covers_cluster_kind(&self, group: &str, kind: &str) -> bool {
+        let is_made = self.kinds_by_default().is_none_or(|made| made.contains(&(group, kind)));
+        self.reach.covers(Beyond::Cluster) && is_made
+    }
 impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.says, self.reach == Reach::default()) {
