@@ -181,11 +181,16 @@ pub fn of_plan(plan: &Plan, home: &Home<'_>) -> Vec<Outside> {
     all.flat_map(|planned| Outside::of(planned.object.id(), planned.kind.namespaced, home)).collect()
 }
 
-/// The same of hooks. Tests are run by a person, with the person's rights. A hook that cannot be read, or whose kind nobody
-/// knows, is not made either.
+/// The same of hooks. Tests are run by a person, with the person's rights, so only custom resources of this operator count there: the operator
+/// acts on those. A hook that cannot be read, or whose kind nobody knows, is not made either.
 pub fn of_hooks(hooks: &[HookRecord], home: &Home<'_>, kinds: &Kinds) -> Vec<Outside> {
-    let objects: Vec<Object> = hooks.iter().filter(|hook| is_run(&hook.events)).flat_map(hooks::objects_of).collect();
-    of_objects(&objects, home, kinds)
+    let (run, tests): (Vec<&HookRecord>, Vec<&HookRecord>) = hooks.iter().partition(|hook| is_run(&hook.events));
+    let of = |hooks: Vec<&HookRecord>| {
+        let objects: Vec<Object> = hooks.into_iter().flat_map(hooks::objects_of).collect();
+        of_objects(&objects, home, kinds)
+    };
+    let of_tests = of(tests).into_iter().filter(|outside| outside.beyond == Beyond::WatchedKinds);
+    of(run).into_iter().chain(of_tests).collect()
 }
 
 /// The same of objects whose kind is known.

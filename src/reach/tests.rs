@@ -98,7 +98,7 @@ fn a_cluster_scoped_kind_that_the_chart_makes_by_default_allows_no_other() {
     let text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
     let by_default = trial(text).allowance(&app(), &[], scope);
     assert!(by_default.to_string().starts_with("allowed by default: cluster (ClusterRole only), since"));
-    let two = format!("{text}---\n{text}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: n}}\n");
+    let two = format!("{text}---\n{text}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: ns}}\n");
     let two = trial(&two).allowance(&app(), &[], scope).to_string();
     assert!(
         two.starts_with("allowed by default: cluster (ClusterRole, Namespace only), since"),
