@@ -200,8 +200,10 @@ impl Refusal {
             ),
             Refusal::Unproven { revision, doubt } => {
                 let why = doubt.map_or("this operator has not noted the release", Doubt::sentence);
+                let (namespace, name) = release.split_once('/').unwrap_or(("NAMESPACE", release));
+                let open = format!("`chartwright trust open --namespace {namespace} --release {name}`");
                 format!(
-                    "revision {revision} of the release {release} is not used, since {why}: an earlier version of the operator, a restored backup or somebody else wrote its record, or the operator's key or ledger was lost; an administrator who trusts the records runs `chartwright trust open --release {release}` with --namespace and --operator-namespace; otherwise delete them (Secrets sh.helm.release.v1.{release}.v*) to have the chart rendered again"
+                    "revision {revision} of the release {release} is not used, since {why}: an earlier version of the operator, a restored backup or somebody else wrote its record, or the operator's key or ledger was lost; an administrator who trusts the records runs {open}; otherwise delete them (Secrets sh.helm.release.v1.{name}.v*) to have the chart rendered again"
                 )
             }
             Refusal::UnprovenTarget { wanted } => format!(

@@ -128,7 +128,7 @@ impl Rejected {
     /// What is to be adopted must have been seen: a chart that was not shown the password in it has drawn a new one.
     pub fn unseen(id: &ObjectId) -> Self {
         belongs(format!(
-            "{id} existed before the release, but the chart asked for it with `lookup` and was not shown it, so it would be overwritten; set `lookup: namespace` in watches.yaml to have what is in it used, or delete it"
+            "{id} existed before the release, but the chart asked for it with `lookup` and was not shown it, so it would be overwritten; set `lookup: namespace` in watches.yaml to have what is in it used (a token is never shown), or delete it"
         ))
     }
 

@@ -182,7 +182,12 @@ impl Preview {
             return Ok((told, history));
         }
         let history = store.history(&by_template.namespace, &by_template.release).await?;
-        Ok((by_template, history))
+        match by_template.renamed(cr).filter(|_| history.is_empty()) {
+            Some(why) => Err(PreviewError::Nothing(format!(
+                "unless the operator's ledger has the release, the operator refuses it: {why}"
+            ))),
+            None => Ok((by_template, history)),
+        }
     }
 
     async fn made(

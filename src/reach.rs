@@ -17,7 +17,7 @@
 pub mod scopes;
 pub mod trial;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 
 use kube::core::GroupVersionKind;
@@ -101,6 +101,11 @@ impl Reach {
             Beyond::WatchedKinds => Reach { watched_kinds: true, ..self },
         }
     }
+
+    fn all(self) -> impl Iterator<Item = Beyond> {
+        let all = [Beyond::OtherNamespaces, Beyond::Cluster, Beyond::OperatorNamespace, Beyond::WatchedKinds];
+        all.into_iter().filter(move |beyond| self.covers(*beyond))
+    }
 }
 
 impl FromIterator<Beyond> for Reach {
@@ -112,9 +117,7 @@ impl FromIterator<Beyond> for Reach {
 /// As it is written in watches.yaml, without the brackets.
 impl fmt::Display for Reach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = [Beyond::OtherNamespaces, Beyond::Cluster, Beyond::OperatorNamespace, Beyond::WatchedKinds];
-        let all = all.into_iter().filter(|beyond| self.covers(*beyond));
-        f.write_str(&all.map(Beyond::as_str).collect::<Vec<_>>().join(", "))
+        f.write_str(&self.all().map(Beyond::as_str).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -178,11 +181,16 @@ pub fn of_plan(plan: &Plan, home: &Home<'_>) -> Vec<Outside> {
     all.flat_map(|planned| Outside::of(planned.object.id(), planned.kind.namespaced, home)).collect()
 }
 
-/// The same of hooks. Tests are run by a person, with the person's rights. A hook that cannot be read, or whose kind nobody
-/// knows, is not made either.
+/// The same of hooks. Tests are run by a person, with the person's rights, so only custom resources of this operator count there: the operator
+/// acts on those. A hook that cannot be read, or whose kind nobody knows, is not made either.
 pub fn of_hooks(hooks: &[HookRecord], home: &Home<'_>, kinds: &Kinds) -> Vec<Outside> {
-    let objects: Vec<Object> = hooks.iter().filter(|hook| is_run(&hook.events)).flat_map(hooks::objects_of).collect();
-    of_objects(&objects, home, kinds)
+    let (run, tests): (Vec<&HookRecord>, Vec<&HookRecord>) = hooks.iter().partition(|hook| is_run(&hook.events));
+    let of = |hooks: Vec<&HookRecord>| {
+        let objects: Vec<Object> = hooks.into_iter().flat_map(hooks::objects_of).collect();
+        of_objects(&objects, home, kinds)
+    };
+    let of_tests = of(tests).into_iter().filter(|outside| outside.beyond == Beyond::WatchedKinds);
+    of(run).into_iter().chain(of_tests).collect()
 }
 
 /// The same of objects whose kind is known.
@@ -240,6 +248,12 @@ impl Allowance {
         let is_made = || made.is_none_or(|made| made.contains(&outside.group_kind()));
         self.reach.covers(outside.beyond) && (!outside.beyond.is_by_kind() || is_made())
     }
+
+    /// Whether a release may contain objects of this kind, which has no namespace.
+    pub fn covers_cluster_kind(&self, group: &str, kind: &str) -> bool {
+        let is_made = self.kinds_by_default().is_none_or(|made| made.contains(&(group, kind)));
+        self.reach.covers(Beyond::Cluster) && is_made
+    }
 }
 
 /// What is told at the start.
@@ -252,13 +266,23 @@ impl fmt::Display for Allowance {
                 f.write_str("a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it")
             }
             (Says::Defaults(objects), false) => {
-                write!(f, "allowed by default: {}, since the chart makes {}", self.reach, listed(objects))
+                let allowed: Vec<String> = self.reach.all().map(|beyond| by_default(beyond, objects)).collect();
+                write!(f, "allowed by default: {}, since the chart makes {}", allowed.join(", "), listed(objects))
             }
             (Says::Nobody(why), _) => write!(
                 f,
                 "a release may make objects in its own namespace only: what else it needs cannot be told, since the chart does not render with its default values ({why}); set `allow` in watches.yaml if it makes others"
             ),
         }
+    }
+}
+
+/// `cluster (ClusterRole only)`, of what a chart makes with its default values.
+fn by_default(beyond: Beyond, made: &[Outside]) -> String {
+    let kinds: BTreeSet<&str> = made.iter().filter(|it| it.beyond == beyond).map(|it| it.id.kind.as_str()).collect();
+    match beyond.is_by_kind() {
+        true => format!("{} ({} only)", beyond.as_str(), kinds.into_iter().collect::<Vec<_>>().join(", ")),
+        false => beyond.as_str().to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::error::Category;
 use crate::health::{self, Health, Scale, State};
 use crate::object::ObjectId;
+use crate::printable::escaped;
 use crate::release::{HeldBy, Hold};
 
 /// Where the status says which request for a full check was answered last.
@@ -357,7 +358,8 @@ impl Conditions<'_> {
         let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": self.now});
         for (key, text) in [("reason", reason), ("message", message)] {
             if !text.is_empty() {
-                condition[key] = text.into();
+                // `kubectl get -o yaml` and the like may print it to a terminal.
+                condition[key] = escaped(text).into();
             }
         }
         match self.list.iter_mut().find(|old| old["type"] == kind) {

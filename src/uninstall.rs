@@ -17,7 +17,7 @@ use crate::error::{Category, of_kube, sentence};
 use crate::manifest::order::uninstall_rank;
 use crate::object::ObjectId;
 use crate::ownership::{Claim, judge};
-use crate::plan::{Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
+use crate::plan::{MANAGED_BY, Made, Owner, RELEASE_LABEL, RELEASE_NAMESPACE, members, unknown_kinds};
 use crate::prune::{Occasion, PruneError, Pruned, Rules, disown, prune, set_free};
 use crate::release::Applied;
 
@@ -90,23 +90,10 @@ impl Leaving<'_> {
     /// Takes this custom resource's owner reference off objects that are not its release's. The manifest may be anybody's: it only says which
     /// kinds to list.
     pub async fn disown(&self, manifest: &str) -> Result<(), UninstallError> {
-        let (mut absence, mut away) = (Absence::new(self.calls), BTreeSet::new());
+        let mut absence = Absence::new(self.calls);
         for (group, kind) in unknown_kinds(manifest, self.kinds) {
-            if away.contains(&group) {
-                continue;
-            }
-            match absence.confirm(&group, &kind).await {
-                // Whoever wrote the manifest must not stop the deletion with an API that is gone for good.
-                Err(error @ Unavailable::Away { .. }) => {
-                    tracing::debug!(
-                        namespace = self.namespace,
-                        release = self.release,
-                        "owner references may stay: {error}"
-                    );
-                    away.insert(group);
-                }
-                confirmed => confirmed?,
-            }
+            // With an owner reference that stays, the garbage collector would delete the object as soon as its API is back.
+            absence.confirm(&group, &kind).await?;
         }
         let named: BTreeSet<_> = self.named_in(manifest).into_iter().map(|id| (id.group, id.kind)).collect();
         let kinds = named.iter().filter_map(|(group, kind)| self.kinds.any_version(group, kind));
@@ -117,22 +104,24 @@ impl Leaving<'_> {
                 let is_owned = live.owner_references.iter().flatten().any(|it| it.uid == self.owner.uid);
                 is_owned.then(|| Applied::new(id_of(&kind, &live), live.uid))
             };
-            // By no label: the garbage collector deletes objects that lost their labels, too.
-            let owned = self.calls.list(&kind, namespace, "", owned).await;
-            let owned = match owned.map_err(|error| UninstallError::of_call(&kind, error)) {
-                Err(UninstallError::Unavailable(error @ Unavailable::Away { .. })) => {
-                    tracing::debug!(
-                        namespace = self.namespace,
-                        release = self.release,
-                        "owner references may stay: {error}"
-                    );
-                    continue;
-                }
-                owned => owned?,
-            };
-            disown(&owned, self.owner, self.kinds, self.calls).await?;
+            for (namespace, selector) in self.places_of_owned(&kind) {
+                let owned = self.calls.list(&kind, namespace, &selector, owned).await;
+                let owned = owned.map_err(|error| UninstallError::of_call(&kind, error))?;
+                disown(&owned, self.owner, self.kinds, self.calls).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Where objects may be that the custom resource owns, and by which label. In a namespace they are listed by none, since the garbage
+    /// collector deletes objects that lost their labels, too. The whole cluster is listed by Helm's label only: the manifest chooses the kinds.
+    fn places_of_owned(&self, kind: &Kind) -> Vec<(Option<&str>, String)> {
+        let helms = || (None, format!("{MANAGED_BY}=Helm"));
+        match &self.owner.namespace {
+            Some(namespace) => vec![(Some(namespace), String::new())],
+            None if kind.namespaced => vec![(Some(self.namespace), String::new()), helms()],
+            None => vec![helms()],
+        }
     }
 
     fn rules(&self) -> Rules<'_> {

@@ -114,7 +114,7 @@ async fn what_the_chart_needs_by_default_is_allowed_and_told() {
     project.template("role.yaml", &role(wide).to_string());
     project.template("all.yaml", EXTRA);
     let operator = project.run();
-    says(&operator, "allowed by default: cluster, since the chart makes ClusterRole namespace-of-the-release-wide")
+    says(&operator, "allowed by default: cluster (ClusterRole only), since the chart makes ClusterRole namespace-of-the-release-wide")
         .await;
     project.apply("web", json!({})).await;
     project.deployed("web").await;

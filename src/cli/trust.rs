@@ -31,6 +31,14 @@ pub struct Args {
     what: What,
 }
 
+/// The names of releases are names of objects: a slash would never match one.
+fn release(text: &str) -> Result<String, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) => Err(format!("write --namespace {namespace} --release {name}")),
+        None => Ok(text.to_owned()),
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum What {
     /// Open the window: unsigned records are signed until it closes
@@ -43,7 +51,7 @@ enum What {
         #[command(flatten)]
         choice: Choice,
         /// Only these releases of the namespace
-        #[arg(long = "release", value_name = "NAME", requires = "namespace")]
+        #[arg(long = "release", value_name = "NAME", requires = "namespace", value_parser = release)]
         releases: Vec<String>,
         /// Sign the newest record of each release, even where the chart renders something else
         #[arg(long, requires = "releases")]

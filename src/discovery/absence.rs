@@ -21,6 +21,8 @@ pub enum Unavailable {
         sentence(error)
     )]
     Away { api: String, kind: String, error: kube::Error },
+    #[error("cannot read what the API {api} serves: {}", sentence(error))]
+    Unread { api: String, error: kube::Error },
     #[error("cannot list the API groups of the cluster: {}", sentence(.0))]
     Groups(kube::Error),
     #[error("the API server has just begun to serve {kind} in {api}; this is tried again")]
@@ -28,6 +30,15 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// Only an API server that says so counts as away: a request may fail for many reasons.
+    fn of_api(api: &str, kind: &str, error: kube::Error) -> Self {
+        let api = api.to_owned();
+        match &error {
+            kube::Error::Api(status) if status.code == 503 => Unavailable::Away { api, kind: kind.to_owned(), error },
+            _ => Unavailable::Unread { api, error },
+        }
+    }
+
     /// The error of a call about an object, if whoever serves its kind is away.
     pub fn of_call(resource: &ApiResource, error: kube::Error) -> Result<Self, kube::Error> {
         match &error {
@@ -41,7 +52,9 @@ impl Unavailable {
 
     pub fn category(&self) -> Category {
         match self {
-            Unavailable::Away { error, .. } | Unavailable::Groups(error) => of_kube(error),
+            Unavailable::Away { error, .. } | Unavailable::Unread { error, .. } | Unavailable::Groups(error) => {
+                of_kube(error)
+            }
             Unavailable::Served { .. } => Category::Waiting,
         }
     }
@@ -78,8 +91,8 @@ impl Absence {
         for version in versions {
             let api = format!("{group}/{version}");
             if !self.kinds.contains_key(&api) {
-                let away = |error| Unavailable::Away { api: api.clone(), kind: kind.to_owned(), error };
-                let answer = self.calls.read(&format!("/apis/{api}")).await.map_err(away)?;
+                let answer = self.calls.read(&format!("/apis/{api}")).await;
+                let answer = answer.map_err(|error| Unavailable::of_api(&api, kind, error))?;
                 self.kinds.insert(api.clone(), kinds(answer.as_deref()));
             }
             if self.kinds.get(&api).is_some_and(|kinds| kinds.contains(kind)) {

@@ -80,7 +80,7 @@ fn a_watched_kind_that_the_chart_makes_by_default_allows_no_other() {
     let watched = [app(), first.clone(), second.clone()];
     let text = "apiVersion: example.com/v1\nkind: Plat\nmetadata: {name: p}\n";
     let by_default = trial(text).allowance(&app(), &watched, |_| Some(true));
-    assert_eq!(by_default.to_string(), "allowed by default: watched-kinds, since the chart makes Plat p");
+    assert_eq!(by_default.to_string(), "allowed by default: watched-kinds (Plat only), since the chart makes Plat p");
     let outside = |gvk: &GroupVersionKind| {
         let id = id(&gvk.group, &gvk.kind, None, "x");
         Outside::of(id, true, &Home { namespace: "here", kind: &app(), watched: &watched })
@@ -97,6 +97,13 @@ fn a_watched_kind_that_the_chart_makes_by_default_allows_no_other() {
 fn a_cluster_scoped_kind_that_the_chart_makes_by_default_allows_no_other() {
     let text = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\n";
     let by_default = trial(text).allowance(&app(), &[], scope);
+    assert!(by_default.to_string().starts_with("allowed by default: cluster (ClusterRole only), since"));
+    let two = format!("{text}---\n{text}---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: ns}}\n");
+    let two = trial(&two).allowance(&app(), &[], scope).to_string();
+    assert!(
+        two.starts_with("allowed by default: cluster (ClusterRole, Namespace only), since"),
+        "each kind once: {two}"
+    );
     let home = Home { namespace: "here", kind: &app(), watched: &[] };
     let of = |group: &str, kind: &str| Outside::of(id(group, kind, None, "x"), false, &home);
     assert!(by_default.check(of("rbac.authorization.k8s.io", "ClusterRole")).is_ok());
@@ -151,7 +158,7 @@ metadata: {name: j, namespace: there, annotations: {helm.sh/hook: pre-install}}
     let wide = trial(text).allowance(&app(), &[], scope);
     assert_eq!(
         wide.to_string(),
-        "allowed by default: other-namespaces, cluster, since the chart makes ClusterRole r, Job there/j"
+        "allowed by default: other-namespaces, cluster (ClusterRole only), since the chart makes ClusterRole r, Job there/j"
     );
 }
 

@@ -404,8 +404,7 @@ impl<'a> Subject<'a> {
         for refusal in seen.refusals() {
             self.warn("LookupRefused", &refusal).await;
         }
-        let unseen = seen.refused.into_iter().map(|refused| refused.asked).collect();
-        let rendered = Rendered { unseen, ..manifest::read_aside(text?).await? };
+        let rendered = Rendered { unseen: seen.unseen(), ..manifest::read_aside(text?).await? };
         tracing::debug!(renderMs = self.journal.render_ms(), objects = rendered.objects.len(), "rendered");
         self.warn_about(values).await;
         Ok(rendered)

@@ -114,9 +114,11 @@ impl Subject<'_> {
         let mut known: HashSet<ObjectKey> = objects.iter().map(|applied| applied.id.key()).collect();
         let mut add =
             |more: Vec<Applied>| objects.extend(more.into_iter().filter(|found| known.insert(found.id.key())));
-        // What an unproven manifest names is found by its marks, in the release's namespace.
-        if let Some(latest) = history.latest().filter(|latest| latest.own.is_none() && latest.is_proven()) {
-            add(leaving.members(&latest.manifest.read()).await?);
+        // What an unproven manifest names is found by its marks, in the release's namespace. A person's upgrade takes those marks off, and
+        // drops the inventory of the revision before it.
+        let newest = history.iter().rev().find(|release| release.is_proven());
+        if let Some(newest) = newest.filter(|newest| newest.own.is_none()) {
+            add(leaving.members(&newest.manifest.read()).await?);
         }
         let outside = self.context.trust.ledger.outside(&self.owner_mark()).await?;
         add(outside.into_iter().map(|id| Applied::new(id, None)).collect());
@@ -142,7 +144,7 @@ impl Subject<'_> {
         let latest = history.latest();
         let shipped = latest.and_then(|latest| latest.own.as_ref()).map_or(&[][..], |own| &own.shipped);
         let proven = self.proven(&history).await?;
-        let leaving = Leaving { shipped, proven, ..self.leaving(&kinds, latest.is_some_and(is_helms)) };
+        let leaving = Leaving { shipped, proven, ..self.leaving(&kinds, latest.is_some_and(has_helms_marks)) };
         let objects = match self.all_objects(&history, &leaving).await {
             Err(error) if self.may_leave_behind(&error).await? => recorded,
             objects => objects?,
@@ -311,6 +313,11 @@ fn capitalised(text: &str) -> String {
 }
 
 /// Whether helm wrote a record last: it takes our marks off the objects, also where the record has our part by now.
+fn has_helms_marks(latest: &Release) -> bool {
+    // A person's upgrade takes our marks off objects that a signed revision names.
+    is_helms(latest) || !latest.is_proven()
+}
+
 fn is_helms(latest: &Release) -> bool {
     let is_held_for_helm = |own: &Own| own.hold.as_ref().is_some_and(|hold| hold.by == HeldBy::Helm);
     latest.is_proven()

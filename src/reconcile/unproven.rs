@@ -87,7 +87,9 @@ impl Subject<'_> {
             return;
         }
         let noted = match self.release(deployed).await {
-            Ok(release) => self.note_pruned(&release).await,
+            Ok(release) if release.proof == Proof::Record && release.own.is_some() => self.note_pruned(&release).await,
+            // Somebody rewrote the record since the watch saw it. Noting it would vouch for what they wrote.
+            Ok(_) => return,
             Err(error) => Err(error),
         };
         if let Err(error) = noted {

@@ -98,6 +98,11 @@ impl Stored {
         Some(charted.chart)
     }
 
+    /// Whether helm reads the record differently.
+    pub(super) fn is_ambiguous(&self) -> bool {
+        self.helm.as_deref().is_some_and(json::is_ambiguous)
+    }
+
     /// Whether the chart's templates are not in it.
     pub(super) fn is_thin(&self) -> bool {
         !self.has_templates

@@ -66,6 +66,8 @@ pub enum Doubt {
     OtherOwner,
     /// The operator signed it, and later signed another record for the same revision, or let it expire.
     Replayed,
+    /// It has keys that helm reads as others.
+    Ambiguous,
 }
 
 impl Doubt {
@@ -75,6 +77,7 @@ impl Doubt {
             Doubt::Signature => "its signature does not match its content",
             Doubt::OtherOwner => "this operator signed it for another custom resource",
             Doubt::Replayed => "this operator signed it earlier and has replaced it since",
+            Doubt::Ambiguous => "it has keys that differ from Helm's in case only, which helm reads differently",
         }
     }
 }

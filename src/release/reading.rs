@@ -76,6 +76,10 @@ impl Reading {
     }
 
     fn add(&mut self, release: Release, secret: &Secret) -> Result<(), StoreError> {
+        // Records are listed by a label, which somebody may have changed.
+        if release.name != self.release {
+            return Ok(());
+        }
         if self.releases.len() == REVISIONS {
             return Err(StoreError::TooManyRevisions { release: self.place() });
         }

@@ -49,10 +49,18 @@ pub fn judged(release: Release, secret: &Secret, signer: &Signer, owner: Option<
     let labels = Labels::of(secret.metadata.labels.as_ref(), DIGEST_LABEL);
     let content = proof::content_hash(&release);
     let evidence = Evidence { own: data(OWN_KEY), signature: data(SIGNATURE_KEY), labels, content };
-    let proof = signer.judge(&release, evidence, owner);
+    let proof = unless_ambiguous(&release, signer.judge(&release, evidence, owner));
     let mut release = with_proof(release, proof);
     release.stored.content = Some(content);
     release
+}
+
+/// The signature of content covers what we read in a record that somebody else wrote, and helm may read something else.
+fn unless_ambiguous(release: &Release, proof: Proof) -> Proof {
+    match proof {
+        Proof::Content | Proof::CopyOf { .. } if release.stored.is_ambiguous() => Proof::Missing(Doubt::Ambiguous),
+        proof => proof,
+    }
 }
 
 /// The hash of a record's content, which was worked out when it was read.
@@ -83,7 +91,7 @@ pub fn compared(history: History, confirmed: Option<&Confirmed>) -> History {
     let newest = confirmed.map_or(0, |confirmed| confirmed.revision);
     let compared = releases.into_iter().map(|release| match release.proof {
         Proof::Missing(_) if release.revision > newest => match signed.get(&content_of(&release)) {
-            Some(copy) => Release { proof: copy.clone(), ..release },
+            Some(copy) => Release { proof: unless_ambiguous(&release, copy.clone()), ..release },
             None => release,
         },
         _ => release,
@@ -97,7 +105,11 @@ fn held_against(release: Release, confirmed: Option<&Confirmed>) -> Release {
     let is_replaced = release.revision < *oldest || release.revision == *revision && !is_confirmed;
     match release.is_proven() {
         true if is_replaced => with_proof(release, Proof::Missing(Doubt::Replayed)),
-        false if is_confirmed => with_proof(release, Proof::CopyOf { revision: *revision, digest: digest.clone() }),
+        false if is_confirmed => {
+            let copy = Proof::CopyOf { revision: *revision, digest: digest.clone() };
+            let proof = unless_ambiguous(&release, copy);
+            with_proof(release, proof)
+        }
         _ => release,
     }
 }

@@ -197,6 +197,8 @@ impl Door {
                 if let Some(refused) = shown.refused.filter(|_| is_lookup) {
                     self.notebook.note_refusal(&refused);
                 }
+                // helm itself asks for no lists.
+                self.notebook.note_sensitive(shown.sensitive);
                 if let Some(text) =
                     shown.text.as_ref().filter(|_| wanted.group.is_empty() && wanted.plural == "secrets")
                 {

@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::chart::{Chart, ChartError};
-use crate::reach::Reach;
+use crate::reach::{Allowance, Says};
 use crate::render::{Helm, RenderError};
 use crate::scaffold::api::{self, Api};
 use crate::values::Overrides;
@@ -162,7 +162,7 @@ pub async fn generate(
         definitions.iter().for_each(|definition| found.findings.kinds.learn(definition));
         let (api, note) = api_of(watch, &options.apis, &definitions);
         let (is_namespaced, escalates) = (options.is_namespaced, options.escalates);
-        let serving = Serving { is_namespaced, escalates, ..Serving::by(watch, &api, reach(watch, &found)) };
+        let serving = Serving { is_namespaced, escalates, ..Serving::by(watch, &api, allowance(watch, &found)) };
         let mut needs = Needs::of(&found.findings, &serving).in_directory(&chart_path(watch, project));
         needs.notes.extend(note);
         all.push(needs);
@@ -199,10 +199,11 @@ fn written(project: &Path, needs: &Needs, options: &Options) -> Result<Generated
 }
 
 /// What releases may write outside of their namespace.
-fn reach(watch: &Watch, found: &Surveyed) -> Reach {
-    let by_default =
-        || found.by_default.allowance(&watch.gvk, &[], |gvk| found.findings.kinds.is_namespaced(gvk)).reach;
-    watch.allow.unwrap_or_else(by_default)
+fn allowance(watch: &Watch, found: &Surveyed) -> Allowance {
+    match watch.allow {
+        Some(reach) => Allowance { reach, says: Says::Watch },
+        None => found.by_default.allowance(&watch.gvk, &[], |gvk| found.findings.kinds.is_namespaced(gvk)),
+    }
 }
 
 /// The chart's directory as a person writes it.

@@ -54,6 +54,16 @@ async fn adopted(project: &Project, object: Value) {
     project.deployed("web").await;
 }
 
+/// The message that refuses an adoption of what the chart asked for and was not shown.
+async fn not_shown(project: &Project) -> String {
+    let refused = |status: &Value| {
+        let conditions = status["conditions"].as_array()?;
+        let message = conditions.iter().find(|it| it["type"] == "Ready")?["message"].as_str()?;
+        message.contains("was not shown it").then(|| message.to_owned())
+    };
+    project.told("web", "it is refused for the lookup", refused).await
+}
+
 /// A template has asked for the Secret, and the fence has hidden it.
 async fn refused(project: &Project) {
     let secret = format!("Secret {}/db", project.namespace);
@@ -401,14 +411,43 @@ stringData: {password: {{ if $known }}known{{ else }}{{ randAlphaNum 12 }}{{ end
     let _operator = project.run();
     project.apply("web", json!({})).await;
     project.annotate("web", "chartwright.dev/adopt", "true").await;
-    let told = project
-        .told("web", "it is refused for the lookup", |status| {
-            let conditions = status["conditions"].as_array()?;
-            let message = conditions.iter().find(|it| it["type"] == "Ready")?["message"].as_str()?;
-            message.contains("was not shown it").then(|| message.to_owned())
-        })
-        .await;
+    let told = not_shown(&project).await;
     assert!(told.contains("`lookup: namespace` in watches.yaml"), "{told}");
     let after = project.get("v1", "Secret", "db").await.unwrap();
     assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+}
+
+#[tokio::test]
+async fn a_token_that_an_open_list_left_out_is_not_adopted() {
+    // The operator lives there, where a token takes more consent than elsewhere.
+    let project = project("adopt: objects\nlookup: namespace\nallow: [operator-namespace]").await;
+    project.template(
+        "all.yaml",
+        r#"
+{{- $known := "none" }}
+{{- range (lookup "v1" "Secret" .Release.Namespace "").items }}{{ $known = print $known "," .metadata.name }}{{ end }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: seen}
+data: {seen: {{ quote $known }}}
+---
+apiVersion: v1
+kind: Secret
+type: bootstrap.kubernetes.io/token
+metadata: {name: join}
+stringData: {token-secret: {{ if contains "join" $known }}known{{ else }}{{ randAlphaNum 12 }}{{ end }}}
+"#,
+    );
+    let token = json!({"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": "join"}, "data": {"token-secret": PASSWORD}});
+    let before = project.create(within(&project.namespace, token)).await;
+    let _operator = project.run();
+    project.apply("web", json!({})).await;
+    project.annotate("web", "chartwright.dev/adopt", "true").await;
+    let told = not_shown(&project).await;
+    assert!(told.contains("Secret") && told.contains("join"), "{told}");
+    let after = project.get("v1", "Secret", "join").await.unwrap();
+    assert_eq!((after.uid(), after.resource_version()), (before.uid(), before.resource_version()));
+    // Everything that a setting shows was shown.
+    assert_eq!(project.events("web", "LookupRefused").await, []);
 }

@@ -334,6 +334,15 @@ async fn a_release_name_that_only_the_status_tells_stops_a_restore() {
     let message = told["message"].as_str().unwrap();
     assert!(message.contains("elsewhere") && message.contains("--subresource=status"), "{message}");
     assert!(tenant.project.get("v1", "ConfigMap", "elsewhere").await.is_none());
+    for (command, code) in [("render", 1), ("diff", 2)] {
+        let mut preview = tenant.project.command_line(&[command, &tenant.project.named("web")]);
+        preview.env("CHARTWRIGHT_OPERATOR_NAMESPACE", &tenant.system);
+        let complaint = said(preview).complaint(code);
+        assert!(
+            complaint.contains("elsewhere") && complaint.contains("--subresource=status"),
+            "{command}: {complaint}"
+        );
+    }
     // It does not keep the author's own resource from anything for good.
     let none = json!({"status": {"deployedRelease": null}});
     crs.patch_status("web", &params, &Patch::Merge(none)).await.unwrap();

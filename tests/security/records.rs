@@ -438,3 +438,37 @@ async fn a_copy_of_an_older_revision_hides_nothing_that_has_to_be_removed() {
         until("the ClusterRole is gone", async || roles.get_opt(&role).await.unwrap().is_none().then_some(())).await;
     }
 }
+
+#[tokio::test]
+async fn what_a_person_upgraded_with_helm_goes_with_the_custom_resource() {
+    for helm in ["helm3", "helm4"] {
+        let tenant = Tenant::new().await;
+        let _operator = tenant.run();
+        tenant.deploy("blue").await;
+        tenant.project.helm(helm, &["upgrade", "web", "charts/app", "--set", "colour=red"]);
+        tenant.project.condition("web", "Held", "True").await;
+        tenant.project.delete("web").await;
+        tenant.project.gone("web").await;
+        for (kind, name) in [("ConfigMap", "web"), ("Secret", "web-random")] {
+            assert!(tenant.project.get("v1", kind, name).await.is_none(), "{helm}: {kind} {name} stays");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_label_does_not_mix_the_records_of_two_releases() {
+    let tenant = Tenant::new().await;
+    let _operator = tenant.run();
+    tenant.deploy("blue").await;
+    tenant.project.apply("shop", json!({"colour": "red"})).await;
+    tenant.project.condition("shop", "Ready", "True").await;
+    let before = tenant.record(1).await;
+    let label = json!({"metadata": {"labels": {"name": "shop"}}});
+    tenant.records().patch(&before.name_any(), &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
+    // Drift makes the operator read the records.
+    tenant.project.configs().delete("shop", &DeleteParams::default()).await.unwrap();
+    until("the object is there again", async || tenant.project.get("v1", "ConfigMap", "shop").await).await;
+    tenant.project.apply("shop", json!({"colour": "green"})).await;
+    tenant.project.deployed("shop").await;
+    assert_eq!(tenant.record(1).await.data, before.data, "the record of the other release is as it was");
+}

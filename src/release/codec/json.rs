@@ -4,6 +4,7 @@
 //! of it as text, so what others wrote stays to the letter.
 
 mod checked;
+mod keys;
 
 use std::collections::BTreeMap;
 
@@ -62,6 +63,11 @@ struct Chart {
 /// Go reads null as the zero value, and writes it for a nil list.
 pub fn nullable<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Whether helm reads the JSON of a record differently. What cannot be read does not count as clear.
+pub fn is_ambiguous(stored: &[u8]) -> bool {
+    budget::read::<keys::Ambiguous>(stored, &RECORD).map_or(true, |ambiguous| ambiguous.0)
 }
 
 /// What the JSON says of a revision: without `own` and `stored`.
@@ -168,6 +174,9 @@ pub fn write(release: &Release, stored: Option<&[u8]>) -> Result<Document, ReadE
         Some(stored) => (Document(budget::read(stored, &RECORD)?), read(stored, &RECORD)?.release),
         None => blank(release),
     };
+    // What we write says the same to helm as to us.
+    let is_ambiguous = stored.is_some_and(is_ambiguous);
+    helm.0.retain(|key, _| !keys::shadows_record(key));
     let mut put = |path: &[&str], changed: bool, value: &dyn Fn() -> Value| {
         if changed {
             helm.set(path, &value());
@@ -182,14 +191,19 @@ pub fn write(release: &Release, stored: Option<&[u8]>) -> Result<Document, ReadE
     put(&["info", "last_deployed"], old.last_deployed != release.last_deployed, &|| {
         time::print(release.last_deployed).into()
     });
-    put(&["chart", "metadata"], old.chart != release.chart, &|| as_go_reads(&release.chart));
-    put(&["chart", "values"], old.defaults != release.defaults, &|| release.defaults.value());
+    put(&["chart"], is_ambiguous, &|| blank_chart());
+    put(&["chart", "metadata"], is_ambiguous || old.chart != release.chart, &|| as_go_reads(&release.chart));
+    put(&["chart", "values"], is_ambiguous || old.defaults != release.defaults, &|| release.defaults.value());
     put(&["config"], old.config != release.config, &|| release.config.value());
     put(&["manifest"], old.manifest != release.manifest, &|| json!(release.manifest));
-    put(&["hooks"], old.hooks != release.hooks, &|| json!(release.hooks));
+    put(&["hooks"], is_ambiguous || old.hooks != release.hooks, &|| json!(release.hooks));
     // Helm 4 rolls back by the method that the record names. What has our part was applied by us.
     put(&["apply_method"], release.own.is_some(), &|| "ssa".into());
     Ok(helm)
+}
+
+fn blank_chart() -> Value {
+    json!({"metadata": {}, "lock": null, "templates": [], "values": {}, "schema": null, "files": []})
 }
 
 /// A thin record: Helm needs no templates and files to list, show, roll back or uninstall.
@@ -199,8 +213,7 @@ fn blank(release: &Release) -> (Document, Release) {
     helm.set(&["namespace"], &release.namespace);
     helm.set(&["version"], &release.revision);
     helm.set(&["info"], &json!({"first_deployed": "", "last_deployed": "", "deleted": "", "status": "unknown"}));
-    let chart = json!({"metadata": {}, "lock": null, "templates": [], "values": {}, "schema": null, "files": []});
-    helm.set(&["chart"], &chart);
+    helm.set(&["chart"], &blank_chart());
     helm.set(&["apply_method"], &"ssa");
     let old = Release {
         status: Status::Unknown,

@@ -1,10 +1,12 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::codec::{self, tests::release};
-use super::super::{HookRecord, OwnerMark, Status, seal};
+use super::super::{HookRecord, OwnerMark, Status, gzip, seal};
 use super::*;
 
 fn signer() -> Signer {
@@ -63,6 +65,34 @@ fn what_helm_rewrites_keeps_the_proof_of_its_content() {
     let mut tested = superseded.clone();
     tested.hooks[0].last_run.phase = super::super::HookPhase::Succeeded;
     assert_eq!(judged(&by_helm(&tested, &secret), &signer, Some("u")), Proof::Content, "a run of tests is not covered");
+}
+
+#[test]
+fn a_key_that_helm_reads_as_another_ends_the_proof_and_is_not_written_again() {
+    let signer = signer();
+    let signed = sealed(&owned(), &signer);
+    let honest = by_helm(&owned(), &signed);
+    assert_eq!(judged(&honest, &signer, Some("u")), Proof::Content);
+    for key in ["Manifest", "manife\u{17f}t", "HOOKS"] {
+        let mut forged = honest.clone();
+        let data = forged.data.as_mut().unwrap().get_mut(codec::HELM_KEY).unwrap();
+        let mut helm: Value = serde_json::from_slice(&unpacked(&STANDARD.decode(&data.0).unwrap())).unwrap();
+        helm[key] = "---\nkind: ClusterRoleBinding\n".into();
+        data.0 = STANDARD.encode(gzip::pack(helm.to_string().as_bytes())).into_bytes();
+        assert_eq!(judged(&forged, &signer, Some("u")), Proof::Missing(Doubt::Ambiguous), "{key}");
+        // Signed with an administrator's consent, it says to helm what it says to us.
+        let read = codec::decode(&forged).unwrap();
+        let written = codec::encode(&Release { own: owned().own, ..read }, Timestamp::now()).unwrap();
+        let packed = &written.data.unwrap()[codec::HELM_KEY].0;
+        let written: Value = serde_json::from_slice(&unpacked(&STANDARD.decode(packed).unwrap())).unwrap();
+        assert!(written.get(key).is_none(), "{key}");
+    }
+}
+
+fn unpacked(bytes: &[u8]) -> Vec<u8> {
+    let mut text = vec![];
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(bytes), &mut text).unwrap();
+    text
 }
 
 #[test]

@@ -109,12 +109,14 @@ impl ReadError {
 }
 
 /// What a `lookup` gets.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Shown {
     /// As JSON; None where there is nothing, or nothing that is shown.
     pub text: Option<String>,
     /// What is there and is not shown.
     pub refused: Option<Refused>,
+    /// What a list leaves out that no setting shows. Every namespace with a release has such objects, so nobody is warned of them.
+    pub sensitive: BTreeSet<ObjectKey>,
 }
 
 /// An answer that the fence held back.
@@ -170,7 +172,7 @@ impl Reader {
 
     pub async fn read(&self, wanted: &Wanted) -> Result<Shown, ReadError> {
         if self.fence.is_shut() {
-            return Ok(Shown { text: None, refused: None });
+            return Ok(Shown::default());
         }
         let Wanted { group, version, plural, .. } = wanted;
         let fits = |kind: &&Kind| match wanted.name {
@@ -180,7 +182,7 @@ impl Reader {
         let Some(kind) = self.kinds.by_plural(group, version, plural).filter(fits) else {
             return match self.kinds.catalog.is_silent(group, version) {
                 true => Err(ReadError::Silent),
-                false => Ok(Shown { text: None, refused: None }),
+                false => Ok(Shown::default()),
             };
         };
         match &wanted.name {
@@ -207,13 +209,13 @@ impl Reader {
 
     async fn object(&self, kind: &Kind, key: &ObjectKey) -> Result<Shown, ReadError> {
         let Some(text) = self.ask(&path(kind, key)).await? else {
-            return Ok(Shown { text: None, refused: None });
+            return Ok(Shown::default());
         };
         let head: Head = parse(&text)?;
         let is_sensitive = head.is_sensitive(key);
         if !is_sensitive && self.fence.shows(key, &head.metadata) {
             self.tell(&text)?;
-            return Ok(Shown { text: Some(text), refused: None });
+            return Ok(Shown { text: Some(text), ..Shown::default() });
         }
         let what = match &key.namespace {
             Some(namespace) => format!("{} {namespace}/{}", key.kind, key.name),
@@ -227,6 +229,7 @@ impl Reader {
                 allowed_by: Some(self.fence.key_to(place)).filter(|_| !is_sensitive),
                 asked: Asked::Object(key.clone()),
             }),
+            ..Shown::default()
         })
     }
 
@@ -240,7 +243,7 @@ impl Reader {
             last = self.add_pages(kind, scope.as_deref(), selector, &mut own).await?.or(last);
         }
         let Some(mut list) = last else {
-            return Ok(Shown { text: None, refused: None });
+            return Ok(Shown::default());
         };
         let mut refused = None;
         if !is_open {
@@ -252,8 +255,10 @@ impl Reader {
             own.sort();
         }
         list.metadata = ListMeta { resource_version: list.metadata.resource_version, ..ListMeta::default() };
+        let sensitive = std::mem::take(&mut own.sensitive);
         list.items = own.into_items();
-        Ok(Shown { text: Some(serde_json::to_string(&list).map_err(Error::SerdeError)?), refused })
+        let text = serde_json::to_string(&list).map_err(Error::SerdeError)?;
+        Ok(Shown { text: Some(text), refused, sensitive })
     }
 
     /// The lists that together are what is asked for.
@@ -293,10 +298,15 @@ impl Reader {
     fn add(&self, kind: &Kind, item: Box<RawValue>, own: &mut Own) -> Result<(), ReadError> {
         let head: Head = parse(item.get())?;
         let key = key_of(kind, &head.metadata);
-        if !head.is_sensitive(&key) && self.fence.shows(&key, &head.metadata) {
-            self.tell(item.get())?;
-            own.add(key, item);
+        if !self.fence.shows(&key, &head.metadata) {
+            return Ok(());
         }
+        if head.is_sensitive(&key) {
+            own.sensitive.insert(key);
+            return Ok(());
+        }
+        self.tell(item.get())?;
+        own.add(key, item);
         Ok(())
     }
 
@@ -354,6 +364,8 @@ impl Reader {
 #[derive(Default)]
 struct Own {
     keys: BTreeSet<ObjectKey>,
+    /// What the fence would show, and what no setting does.
+    sensitive: BTreeSet<ObjectKey>,
     items: Vec<(ObjectKey, Box<RawValue>)>,
 }
 

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
 use super::reader::{ReadError, Refused};
+use crate::manifest::unseen::{Asked, Unseen};
+use crate::object::ObjectKey;
 
 /// A template can ask for any number of objects. Nobody reads about more.
 const MOST_TOLD: usize = 10;
@@ -14,6 +16,8 @@ const MOST_TOLD: usize = 10;
 pub struct Seen {
     /// Each once.
     pub refused: BTreeSet<Refused>,
+    /// What lists left out since no setting shows it.
+    sensitive: BTreeSet<ObjectKey>,
     /// Whether a `lookup` asked for anything, found or not.
     pub was_asked: bool,
     /// The first that could not be read.
@@ -56,6 +60,12 @@ impl fmt::Display for Failure {
 }
 
 impl Seen {
+    /// All that was asked for and not shown.
+    pub fn unseen(&self) -> Unseen {
+        let refused = self.refused.iter().map(|refused| refused.asked.clone());
+        refused.chain(self.sensitive.iter().cloned().map(Asked::Object)).collect()
+    }
+
     /// A sentence for each refusal.
     pub fn refusals(&self) -> Vec<String> {
         let told = self.refused.iter().take(MOST_TOLD).map(|Refused { what, allowed_by, .. }| match allowed_by {
@@ -84,6 +94,10 @@ impl Notebook {
     pub(super) fn note_refusal(&self, refused: &Refused) {
         // All of them: what is adopted must have been seen. A render may ask only so often.
         self.open().refused.insert(refused.clone());
+    }
+
+    pub(super) fn note_sensitive(&self, keys: BTreeSet<ObjectKey>) {
+        self.open().sensitive.extend(keys);
     }
 
     /// How much a render is shown is limited, so this is too.

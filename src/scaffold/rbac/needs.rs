@@ -9,7 +9,7 @@ use super::findings::{Files, Findings, Use};
 use super::grants::{self, Bound, Grant, RoleName, Rule};
 use super::kinds::Place;
 use super::rights::{Granted, Need, Needs, Reason, Verb};
-use crate::reach::{Beyond, Reach};
+use crate::reach::Allowance;
 use crate::scaffold::api::Api;
 use crate::values::from::SourceKind;
 use crate::watches::{Crds, Lookup, Watch};
@@ -19,7 +19,7 @@ use crate::watches::{Crds, Lookup, Watch};
 pub struct Serving<'a> {
     pub api: &'a Api,
     /// What its releases may write outside of their namespace.
-    pub reach: Reach,
+    pub allowance: Allowance,
     /// The account that objects are read and written as, if it is not the operator itself.
     pub account: Option<&'a str>,
     pub is_watching: bool,
@@ -35,7 +35,7 @@ pub struct Serving<'a> {
 
 impl<'a> Serving<'a> {
     /// As a watch says it.
-    pub fn by(watch: &'a Watch, api: &'a Api, reach: Reach) -> Self {
+    pub fn by(watch: &'a Watch, api: &'a Api, allowance: Allowance) -> Self {
         let by_annotation = watch.values_from_annotation.unwrap_or(api.is_namespaced);
         let sources = match by_annotation {
             true => [SourceKind::ConfigMap, SourceKind::Secret].into(),
@@ -43,7 +43,7 @@ impl<'a> Serving<'a> {
         };
         Serving {
             api,
-            reach,
+            allowance,
             account: watch.service_account.as_deref(),
             is_watching: watch.watch_dependents,
             crds: watch.crds,
@@ -96,8 +96,8 @@ impl Needs {
         let crds = serving.crds;
         for (((group, kind), as_what), files) in &findings.made {
             let place = findings.kinds.place(group, kind);
-            let is_refused = *as_what != Use::Crds && !place.is_namespaced && !serving.reach.covers(Beyond::Cluster);
-            if is_refused {
+            let is_allowed = || place.is_namespaced || serving.allowance.covers_cluster_kind(group, kind);
+            if *as_what != Use::Crds && !is_allowed() {
                 self.notes.push(not_allowed(kind, files));
                 continue;
             }
@@ -182,7 +182,8 @@ impl Needs {
     }
 
     fn roles(&mut self, findings: &Findings, serving: &Serving<'_>) {
-        let may = |role: &RoleName| !role.is_cluster || serving.reach.covers(Beyond::Cluster);
+        let may_make = |kind: &str| serving.allowance.covers_cluster_kind(grants::GROUP, kind);
+        let may = |role: &RoleName| !role.is_cluster || may_make("ClusterRole");
         for grant in findings.grants.iter().filter(|grant| may(&grant.role)) {
             match serving.escalates {
                 true => self.escalate(grant),
@@ -190,7 +191,7 @@ impl Needs {
             }
         }
         let is_own = |role: &RoleName| findings.grants.iter().any(|grant| grant.role == *role);
-        let may = |bound: &Bound| !bound.is_everywhere || serving.reach.covers(Beyond::Cluster);
+        let may = |bound: &Bound| !bound.is_everywhere || may_make("ClusterRoleBinding");
         for bound in findings.bound.iter().filter(|bound| !is_own(&bound.role) && may(bound)) {
             let (role, file) = (bound.role.shown(), &bound.file);
             self.right_to(&[Bind], &bound.role, &bound.file, Reason::Bound);

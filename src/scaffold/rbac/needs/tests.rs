@@ -1,5 +1,8 @@
+use kube::core::GroupVersionKind;
+
 use super::*;
-use crate::manifest::survey;
+use crate::manifest::{self, survey};
+use crate::reach::{Beyond, Reach, Says, Trial};
 
 const RENDERED: &str = "\
 ---
@@ -37,7 +40,7 @@ fn api() -> Api {
 fn serving(api: &Api) -> Serving<'_> {
     Serving {
         api,
-        reach: Reach::default().with(Beyond::Cluster),
+        allowance: Allowance { reach: Reach::default().with(Beyond::Cluster), says: Says::Watch },
         account: None,
         is_watching: true,
         crds: Crds::Create,
@@ -114,9 +117,58 @@ fn what_an_account_does_the_operator_need_not_be_allowed() {
 
 #[test]
 fn what_the_watch_does_not_allow_has_no_rule_but_a_note() {
-    let needs = needs(|it| it.reach = Reach::default());
+    let needs = needs(|it| it.allowance.reach = Reach::default());
     assert!(verbs_on(&needs, "priorityclasses").is_empty());
     assert!(needs.notes.iter().any(|note| note.contains("PriorityClass") && note.contains("allow: [cluster]")));
+}
+
+#[test]
+fn by_default_only_kinds_that_the_default_values_make_have_a_rule() {
+    let by_default = "\
+---
+# Source: app/templates/role.yaml
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: c}, rules: [{apiGroups: [''], resources: [nodes], verbs: [get]}]}
+";
+    let by_values = "\
+---
+# Source: app/templates/webhook.yaml
+{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: w}}
+---
+# Source: app/templates/binding.yaml
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: b}, roleRef: {kind: ClusterRole, name: view}}
+";
+    let (mut findings, api) = (Findings::default(), api());
+    [by_default, by_values].iter().for_each(|text| findings.add(&survey(text)));
+    let of = |allowance| Needs::joined([Needs::of(&findings, &Serving { allowance, ..serving(&api) })], false);
+    let whole = "get list watch create patch delete";
+
+    let app = GroupVersionKind::gvk("charts.example.com", "v1", "App");
+    let made_by_default = |text: &str| {
+        let trial = Trial::made(&manifest::read(text).unwrap(), "here");
+        trial.allowance(&app, &[], |gvk| findings.kinds.is_namespaced(gvk))
+    };
+
+    let needs = of(made_by_default(by_default));
+    assert_eq!(verbs_on(&needs, "clusterroles"), [whole], "no right to bind what no binding may be made for");
+    assert_eq!(needs.granted.len(), 1, "the ClusterRole is made");
+    for (resource, kind) in [
+        ("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
+        ("clusterrolebindings", "ClusterRoleBinding"),
+    ] {
+        assert!(verbs_on(&needs, resource).is_empty(), "{resource}");
+        let is_noted =
+            |note: &String| note.contains(&format!("can make a {kind},")) && note.contains("allow: [cluster]");
+        assert!(needs.notes.iter().any(is_noted), "{kind}: {:?}", needs.notes);
+    }
+
+    // A binding by default is no consent to a ClusterRole.
+    let needs = of(made_by_default(by_values));
+    assert_eq!(verbs_on(&needs, "clusterroles"), ["bind view"]);
+    assert!(needs.granted.is_empty(), "{:?}", needs.granted);
+
+    let needs = of(Allowance { reach: Reach::default().with(Beyond::Cluster), says: Says::Watch });
+    assert_eq!(verbs_on(&needs, "mutatingwebhookconfigurations"), [whole]);
+    assert_eq!(verbs_on(&needs, "clusterroles"), [whole, "bind view"]);
 }
 
 #[test]
