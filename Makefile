@@ -91,6 +91,11 @@ forgery-proof: tools ## Forge 200 release records at random, and see what the op
 	cargo build --quiet --workspace
 	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture two_hundred_forged_records
 
+.PHONY: budgets-proof
+budgets-proof: tools ## Burden 70 objects of a release with more fields than the operator could hold
+	cargo build --quiet --workspace
+	target/debug/lab guard cargo test --test cluster -- --ignored --nocapture seventy_objects_with_large_lists
+
 .PHONY: upgrade-proof
 upgrade-proof: tools ## Take over what an earlier build deployed, without a change to its objects (make upgrade-proof FROM=path)
 	@test -x "$(FROM)" || { echo 'error: name an earlier build, as in: make upgrade-proof FROM=/tmp/chartwright-0.1.0' >&2; exit 2; }
