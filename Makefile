@@ -102,6 +102,11 @@ leader-proof: tools ## End the leader of two operators 20 times during 200 upgra
 	cargo build --quiet --workspace
 	SEED=$(SEED) target/debug/lab guard cargo test --test cluster -- --ignored --nocapture proof_of_two_replicas
 
+.PHONY: outage-proof
+outage-proof: tools ## Stop the API server for 12 s, 25 s and 3 min, and measure when edits are served again
+	cargo build --quiet --workspace
+	target/debug/lab guard cargo test --test cluster -- --ignored --nocapture proof_that_edits_are_served
+
 .PHONY: faults-proof
 faults-proof: tools ## Make 200 releases each while the API server is slow, fails or is restarted (one: CASE=failing)
 	cargo build --quiet --workspace

@@ -20,7 +20,7 @@ use kube::config::{Config, InClusterError, KubeConfigOptions, Kubeconfig, Kubeco
 use tower::retry::RetryLayer;
 use tower::{BoxError, ServiceBuilder};
 
-use crate::error::{innermost, sentence};
+use crate::error::{innermost, is_away, sentence};
 use crate::leader::guard::{Guard, GuardedConnector};
 use crate::protected::own::Identity;
 use again::Willing;
@@ -30,6 +30,10 @@ pub const USER_AGENT: &str = concat!("chartwright/", env!("CARGO_PKG_VERSION"));
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// For a connection from a pod. Where packets are lost, the kernel repeats the first one after 1, 3, 7, 15 and 31 seconds. A new
+/// connection notices the end of an outage earlier.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     #[error("cannot use the kubeconfig {file}: {}; correct the file or set KUBECONFIG to another", innermost(error))]
@@ -38,8 +42,17 @@ pub enum ClusterError {
     None(InClusterError),
     #[error("cannot connect to {server}: {error}; check {source_name}")]
     Connect { server: String, error: String, source_name: String },
-    #[error("cannot reach the API server at {server}: {error}; start the cluster or check {source_name}")]
-    Unreachable { server: String, error: String, source_name: String },
+    #[error("cannot reach the API server at {server}: {error}; {remedy}")]
+    Unreachable { server: String, error: String, remedy: String, is_away: bool },
+    #[error("the API server at {server} refuses this program: {error}; check {credentials}")]
+    Refused { server: String, error: String, credentials: String },
+}
+
+impl ClusterError {
+    /// Whether trying again may help, without anybody's doing.
+    pub fn is_away(&self) -> bool {
+        matches!(self, ClusterError::Unreachable { is_away: true, .. })
+    }
 }
 
 /// A client, and the namespace that its configuration names.
@@ -68,59 +81,102 @@ pub struct Access {
     pub context: Option<String>,
 }
 
-/// Connects by KUBECONFIG, ~/.kube/config or the pod's ServiceAccount, and makes sure that the API server answers.
-pub async fn connect() -> Result<Cluster, ClusterError> {
-    connect_by(&Access::default()).await
-}
-
-/// The same, for an operator that works only while it holds a Lease.
-///
-/// # Arguments
-/// `margin`: how long before others may write this one stops. What was sent until then and has not arrived by the end of it never does.
-pub async fn connect_shared(guard: &Guard, margin: Duration) -> Result<Shared, ClusterError> {
-    let found = configuration(&Access::default()).await?;
-    let election = found.build(|config| counted(with_agent(config, "/leader-election")))?;
-    let client = again::patient(found.build(|config| guarded(with_agent(config, ""), guard, margin))?);
-    Ok(Shared { cluster: found.reach(client).await?, election })
-}
-
-/// The same, by this kubeconfig and this context of it.
+/// Connects by this kubeconfig and this context of it, and makes sure that the API server answers.
 pub async fn connect_by(access: &Access) -> Result<Cluster, ClusterError> {
-    let found = configuration(access).await?;
-    let client = again::patient(found.build(|config| counted(with_agent(config, "")))?);
-    found.reach(client).await
+    configuration(access).await?.connect().await
 }
 
-/// A configuration, and what to call the place where it is from.
-struct Found {
+/// Whether this is a container of a pod. The kubelet sets the variable in each, and kube looks for it too.
+pub fn is_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
+}
+
+/// A configuration, and where it is from.
+pub struct Found {
     config: Config,
-    source_name: String,
+    /// None is the pod's ServiceAccount.
+    kubeconfig: Option<String>,
 }
 
 impl Found {
+    /// Which pod and which ServiceAccount this program is, as far as its token says so.
+    pub fn identity(&self) -> Identity {
+        Identity::of(&self.config.auth_info)
+    }
+
+    /// Connects, and makes sure that the API server answers.
+    pub async fn connect(self) -> Result<Cluster, ClusterError> {
+        let client = again::patient(self.build(|config| counted(with_agent(config, "")))?);
+        self.reach(client).await
+    }
+
+    /// The same, for an operator that works only while it holds a Lease.
+    ///
+    /// # Arguments
+    /// `margin`: how long before others may write this one stops. What was sent until then and has not arrived by the end of it never does.
+    pub async fn connect_shared(self, guard: &Guard, margin: Duration) -> Result<Shared, ClusterError> {
+        let election = self.build(|config| counted(with_agent(config, "/leader-election")))?;
+        let client = again::patient(self.build(|config| guarded(with_agent(config, ""), guard, margin))?);
+        Ok(Shared { cluster: self.reach(client).await?, election })
+    }
+
     fn build(&self, client: impl FnOnce(Config) -> kube::Result<Client>) -> Result<Client, ClusterError> {
         client(self.config.clone()).map_err(|error| ClusterError::Connect {
             server: self.config.cluster_url.to_string(),
             error: sentence(&error),
-            source_name: self.source_name.clone(),
+            source_name: self.source_name(),
         })
     }
 
     async fn reach(self, client: Client) -> Result<Cluster, ClusterError> {
-        let (server, namespace) = (self.config.cluster_url.to_string(), self.config.default_namespace);
-        let identity = Identity::of(&self.config.auth_info);
-        let acts_as = self.config.auth_info.impersonate;
-        let unreachable = |error| ClusterError::Unreachable { server, error, source_name: self.source_name };
         let version = match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
             Ok(Ok(version)) => version.git_version,
-            Ok(Err(error)) => return Err(unreachable(sentence(&error))),
-            Err(_) => return Err(unreachable(format!("no answer within {} s", PATIENCE.as_secs()))),
+            Ok(Err(error)) => return Err(self.failed(&error)),
+            Err(_) => return Err(self.unreachable(format!("no answer within {} s", PATIENCE.as_secs()), true)),
         };
-        Ok(Cluster { client, namespace, version, acts_as, identity })
+        let identity = self.identity();
+        let Config { default_namespace: namespace, auth_info, .. } = self.config;
+        Ok(Cluster { client, namespace, version, acts_as: auth_info.impersonate, identity })
+    }
+
+    fn failed(&self, error: &kube::Error) -> ClusterError {
+        match error {
+            kube::Error::Api(status) if matches!(status.code, 401 | 403) => ClusterError::Refused {
+                server: self.config.cluster_url.to_string(),
+                error: sentence(error),
+                credentials: self.kubeconfig.as_ref().map_or_else(
+                    || "the pod's ServiceAccount and its token".to_owned(),
+                    |_| format!("the user of {}", self.source_name()),
+                ),
+            },
+            error => self.unreachable(sentence(error), is_away(error)),
+        }
+    }
+
+    fn unreachable(&self, error: String, is_away: bool) -> ClusterError {
+        let remedy = match (is_pod(), &self.kubeconfig) {
+            (true, None) => {
+                "if it is up, check what is between it and this pod: NetworkPolicies, and kube-proxy on the pod's node"
+                    .to_owned()
+            }
+            (true, Some(_)) => format!(
+                "if it is up, check {}, and what is between it and this pod, as NetworkPolicies",
+                self.source_name()
+            ),
+            (false, _) => format!("start the cluster or check {}", self.source_name()),
+        };
+        ClusterError::Unreachable { server: self.config.cluster_url.to_string(), error, remedy, is_away }
+    }
+
+    fn source_name(&self) -> String {
+        self.kubeconfig.as_ref().map_or_else(|| "the pod's network".to_owned(), |file| format!("the kubeconfig {file}"))
     }
 }
 
 fn with_agent(mut config: Config, suffix: &str) -> Config {
+    if is_pod() {
+        config.connect_timeout = Some(CONNECT_PATIENCE);
+    }
     config.headers.extend("user-agent".parse().ok().zip(format!("{USER_AGENT}{suffix}").parse().ok()));
     config
 }
@@ -177,8 +233,10 @@ fn host(config: &Config) -> String {
     config.cluster_url.authority().map(ToString::to_string).unwrap_or_default()
 }
 
+/// What KUBECONFIG, ~/.kube/config or the pod's ServiceAccount says.
+///
 /// kube's own inference hides a broken kubeconfig behind "not in a cluster"; whoever has one wants to know.
-async fn configuration(access: &Access) -> Result<Found, ClusterError> {
+pub async fn configuration(access: &Access) -> Result<Found, ClusterError> {
     let given = access.kubeconfig.as_ref().map(|file| file.display().to_string());
     if let Some(file) = given.or_else(kubeconfig) {
         let options = KubeConfigOptions { context: access.context.clone(), ..KubeConfigOptions::default() };
@@ -188,10 +246,10 @@ async fn configuration(access: &Access) -> Result<Found, ClusterError> {
             Some(Err(error)) => Err(error),
         };
         let config = config.map_err(|error| ClusterError::Kubeconfig { file: file.clone(), error })?;
-        return Ok(Found { config, source_name: format!("the kubeconfig {file}") });
+        return Ok(Found { config, kubeconfig: Some(file) });
     }
     let config = Config::incluster().map_err(ClusterError::None)?;
-    Ok(Found { config, source_name: "the pod's network".to_owned() })
+    Ok(Found { config, kubeconfig: None })
 }
 
 /// The kubeconfig that would be read, if there is one.

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::calls::Calls;
 use crate::definitions::{Definitions, Known};
-use crate::error::{Category, of_kube, sentence};
+use crate::error::{Category, is_away, of_kube, sentence};
 use crate::object::ObjectId;
 
 pub mod absence;
@@ -93,6 +93,11 @@ impl From<kube::Error> for DiscoveryError {
 }
 
 impl DiscoveryError {
+    /// Whether trying again may help, without anybody's doing.
+    pub fn is_away(&self) -> bool {
+        is_away(&self.0)
+    }
+
     pub fn category(&self) -> Category {
         of_kube(&self.0)
     }

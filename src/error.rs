@@ -3,6 +3,8 @@
 //! One category feeds three outputs: the condition's reason, the event's reason and the metric's label. So a person who
 //! sees one of them finds the others.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use crate::leader::guard;
@@ -206,6 +208,35 @@ pub fn of_kube(error: &kube::Error) -> Category {
     }
 }
 
+/// Whether the same call may succeed later without anybody's help: nobody answers, or the API server is not itself yet.
+pub fn is_away(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => status.code == 429 || status.code >= 500,
+        // A certificate that is not trusted is for a person.
+        kube::Error::Service(_) | kube::Error::HyperError(_) => {
+            !causes(of_service(error)).any(|cause| cause.is::<rustls::Error>())
+        }
+        _ => false,
+    }
+}
+
+/// The error of the layers below kube, where it is one.
+pub fn of_service(error: &kube::Error) -> &(dyn Error + 'static) {
+    match error {
+        kube::Error::Service(error) => error.as_ref(),
+        other => other,
+    }
+}
+
+/// An error and its causes, with those that I/O errors hold and do not name as their source.
+pub fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| {
+        let error: &'e (dyn Error + 'static) = *error;
+        let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        held.map(|held| held as &(dyn Error + 'static)).or_else(|| error.source())
+    })
+}
+
 /// What the API server says of a path that it does not serve, such as that of a kind whose CRD went.
 fn is_unknown_kind(message: &str) -> bool {
     message.trim() == "404 page not found"
@@ -248,6 +279,20 @@ mod tests {
         let page = kube::core::Status::failure("<html><body>502 Bad Gateway</body></html>", "x").with_code(502);
         let said = sentence(&kube::Error::Api(Box::new(page)));
         assert_eq!(said, "something before the API server answered 502 with a page of HTML");
+    }
+
+    #[test]
+    fn who_does_not_answer_is_away_and_who_refuses_is_not() {
+        let answered = |code| {
+            let status = kube::core::Status::failure("no", "x").with_code(code);
+            is_away(&kube::Error::Api(Box::new(status)))
+        };
+        assert!([429, 500, 503].map(answered).iter().all(|is_away| *is_away));
+        assert!(![400, 401, 403, 404].map(answered).iter().any(|is_away| *is_away));
+        let broken = |error: io::Error| is_away(&kube::Error::Service(error.into()));
+        assert!(broken(io::ErrorKind::ConnectionRefused.into()));
+        let distrusted = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        assert!(!broken(io::Error::other(distrusted)), "time does not make it trusted");
     }
 
     #[test]

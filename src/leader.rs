@@ -12,8 +12,8 @@
 //! The holder counts from just before the request that renewed it was sent, which is earlier than anybody can have seen it.
 //! So the holder always stops first. It is not trusted to notice in time: each write asks the guard right before it is sent.
 //!
-//! An operator that lost the Lease ends and starts anew. It never goes back to standing by: too much of what it knows would
-//! have to be forgotten.
+//! An operator that lost the Lease never goes back to standing by: too much of what it knows would have to be forgotten. At a terminal the process
+//! ends. In a pod, everything but the process ends, and begins again with a guard of its own, see `cli/run/session.rs`.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -21,12 +21,14 @@
 //! | [`clock`] | time that nobody sets |
 //! | [`guard`] | no write without the Lease |
 //! | [`election`] | the calls, the watch and the log |
-//! | [`settings`] | which Lease, who we are, and how patient everybody is |
+//! | [`identity`] | who this process is, and which dead one it continues |
+//! | [`settings`] | which Lease, and how patient everybody is |
 
 pub mod candidate;
 pub mod clock;
 pub mod election;
 pub mod guard;
+pub mod identity;
 pub mod settings;
 
 use std::sync::Arc;

@@ -342,7 +342,7 @@ mod tests {
         queue.tell(place("web"), Urgency::Install);
         tokio::time::sleep(Duration::from_millis(150)).await;
         drop(queue.next().await);
-        let text = crate::telemetry::metrics::scrape::scrape(None);
+        let text = crate::telemetry::metrics::scrape::scrape(&Default::default());
         let labels = r#"controller="standby-controller",name="standby-controller""#;
         let line = format!("workqueue_queue_duration_seconds_bucket{{{labels},le=\"0.1\"}} 1");
         assert!(text.lines().any(|it| it == line), "{text}");

@@ -5,4 +5,5 @@ pub mod health;
 pub mod logs;
 pub mod metrics;
 pub mod serve;
+pub mod subject;
 pub mod traces;

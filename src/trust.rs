@@ -20,7 +20,7 @@ pub mod window;
 use std::sync::Arc;
 
 use crate::calls::Calls;
-use crate::error::{Category, of_kube, sentence};
+use crate::error::{Category, is_away, of_kube, sentence};
 use crate::leader::Leading;
 use crate::release::Signer;
 use crate::release::proof::KeyError;
@@ -64,6 +64,11 @@ pub enum TrustError {
 }
 
 impl TrustError {
+    /// Whether trying again may help, without anybody's doing.
+    pub fn is_away(&self) -> bool {
+        matches!(self, TrustError::Api { error, .. } if is_away(error))
+    }
+
     pub fn category(&self) -> Category {
         match self {
             TrustError::Api { error, .. } => of_kube(error),

@@ -27,6 +27,8 @@ pub use tolerant::{Salvage, Tolerant, tolerant_events, tolerant_events_as};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+/// The same while nobody answers: a try costs nobody anything, and what was edited meanwhile waits for the one after the outage.
+const LONGEST_PAUSE_IN_SILENCE: Duration = Duration::from_secs(3);
 /// A watch that was quiet for so long after a failure works.
 const CALM: Duration = Duration::from_secs(30);
 /// A failure that lasts is told again after this time.
@@ -185,6 +187,15 @@ fn trouble(error: &watcher::Error) -> Trouble {
     }
 }
 
+impl Trouble {
+    fn longest_pause(self) -> Duration {
+        match self {
+            Trouble::Unanswered => LONGEST_PAUSE_IN_SILENCE,
+            Trouble::Refused | Trouble::Answered => LONGEST_PAUSE,
+        }
+    }
+}
+
 type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 type Start<K> = Box<dyn Fn(Lists) -> Events<K> + Send>;
 
@@ -263,11 +274,12 @@ impl<K> Watch<K> {
             self.restart(Lists::Paged);
             return None;
         }
-        let worth_telling = self.row.add(code, now);
+        let trouble = trouble(&error);
+        let worth_telling = self.row.add(code, now, trouble.longest_pause());
         if code == Some(429) && !worth_telling {
             tracing::debug!("the API server asks to wait: {}", words(&error));
         }
-        self.shown.broke(trouble(&error), now);
+        self.shown.broke(trouble, now);
         if code == Some(410) || (code.is_some() && self.row.failures.is_multiple_of(TAKE_UP)) {
             self.restart(self.lists);
         }
@@ -292,11 +304,11 @@ struct Row {
 
 impl Row {
     /// Counts a failure, and says whether to tell of it.
-    fn add(&mut self, code: Option<u16>, now: Instant) -> bool {
+    fn add(&mut self, code: Option<u16>, now: Instant, longest: Duration) -> bool {
         if self.last.is_some_and(|last| now.duration_since(last) > CALM + LONGEST_PAUSE) {
             *self = Row::default();
         }
-        self.pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(LONGEST_PAUSE);
+        self.pause = FIRST_PAUSE.saturating_mul(1 << self.failures.min(10)).min(longest);
         self.failures += 1;
         self.last = Some(now);
         // That a place became too old happens to every watch, and is repaired at once.
@@ -360,13 +372,15 @@ mod tests {
         let (mut row, mut now) = (Row::default(), Instant::now());
         let mut pauses = vec![];
         for _ in 0..8 {
-            row.add(None, now);
+            row.add(None, now, LONGEST_PAUSE);
             pauses.push(row.pause.as_millis());
             now += row.pause;
         }
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 16_000, 20_000, 20_000]);
-        row.add(None, now + CALM + LONGEST_PAUSE * 2);
+        row.add(None, now + CALM + LONGEST_PAUSE * 2, LONGEST_PAUSE);
         assert_eq!(row.pause, FIRST_PAUSE);
+        (0..8).for_each(|_| drop(row.add(None, now, Trouble::Unanswered.longest_pause())));
+        assert_eq!(row.pause, LONGEST_PAUSE_IN_SILENCE, "nobody answers");
     }
 
     #[test]
@@ -374,23 +388,23 @@ mod tests {
         let (mut row, start) = (Row::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
         for second in 0..BUSY.as_secs() {
-            assert!(!row.add(Some(429), after(second)));
+            assert!(!row.add(Some(429), after(second), LONGEST_PAUSE));
         }
-        assert!(row.add(Some(429), after(15)), "it lasts");
-        assert!(!row.add(Some(429), after(16)));
+        assert!(row.add(Some(429), after(15), LONGEST_PAUSE), "it lasts");
+        assert!(!row.add(Some(429), after(16), LONGEST_PAUSE));
     }
 
     #[test]
     fn a_failure_that_lasts_is_told_seldom_and_another_one_at_once() {
         let (mut row, start) = (Row::default(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        assert!(row.add(None, start));
-        assert!(!row.add(None, after(1)));
-        assert!(row.add(Some(404), after(2)));
-        assert!(!row.add(Some(410), after(3)));
+        assert!(row.add(None, start, LONGEST_PAUSE));
+        assert!(!row.add(None, after(1), LONGEST_PAUSE));
+        assert!(row.add(Some(404), after(2), LONGEST_PAUSE));
+        assert!(!row.add(Some(410), after(3), LONGEST_PAUSE));
         for second in 4..300 {
-            assert!(!row.add(Some(404), after(second)));
+            assert!(!row.add(Some(404), after(second), LONGEST_PAUSE));
         }
-        assert!(row.add(Some(404), after(303)));
+        assert!(row.add(Some(404), after(303), LONGEST_PAUSE));
     }
 }

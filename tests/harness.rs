@@ -215,6 +215,13 @@ impl Project {
         self.dir.path()
     }
 
+    /// The volume for temporary files of a pod with this UID. Sockets have short paths, so the UID is cut.
+    pub fn volume(&self, uid: &str) -> PathBuf {
+        let dir = self.dir().join("tmp").join(&uid[uid.len().saturating_sub(8)..]);
+        std::fs::create_dir_all(&dir).expect("a directory");
+        dir
+    }
+
     pub fn file(&self, path: &str, text: &str) {
         let path = self.dir().join(path);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");

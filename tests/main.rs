@@ -30,6 +30,7 @@ mod an_api_server_in_trouble_is_borne;
 mod an_autoscaler_keeps_its_replicas;
 mod an_old_project_moves;
 mod an_operator_is_upgraded;
+mod an_outage_is_waited_out;
 mod annotations_are_heard;
 mod bad_input_changes_nothing;
 mod capabilities_are_the_clusters;

@@ -194,6 +194,98 @@ async fn an_operator_that_cannot_renew_its_lease_ends() {
     );
 }
 
+const POD: &str = "33333333-3333-4333-8333-333333333333";
+const OTHER_POD: &str = "44444444-4444-4444-8444-444444444444";
+
+#[tokio::test]
+async fn a_container_takes_the_lease_of_the_one_before_it_in_its_pod_at_once() {
+    let project = Project::of_objects().await;
+    // With the durations that everybody has: the Lease would expire after 15 seconds.
+    let args = &["--leader-elect"];
+    let first = Replica::in_container(&project, "web-0", POD, "first", args);
+    first.leads().await;
+    edit_all(&project, "blue").await;
+    let killed = Timestamp::now();
+    first.operator.signal(Signal::KILL);
+    let second = Replica::in_container(&project, "web-0", POD, "second", args);
+    second.leads().await;
+    all_deployed(&project, "blue").await;
+    let judged = judge(&project);
+    let took = judged.took_over(&second.user, killed);
+    println!("the next container took the Lease after {took:?}");
+    assert!(took < Duration::from_secs(8), "taken over after {took:?}");
+    let log = second.operator.log();
+    assert!(!log.contains("standing by") && log.contains("since this pod held it"), "{log}");
+    judged.assert_clean(2);
+}
+
+#[tokio::test]
+async fn a_lease_is_left_to_every_holder_that_may_live() {
+    let project = Project::of_objects().await;
+    let first = Replica::in_container(&project, "web-0", POD, "first", QUICK);
+    first.leads().await;
+    edit_all(&project, "blue").await;
+    let others = [
+        // A sidecar with the same volume, or a person's `kubectl exec`.
+        Replica::in_container(&project, "web-0", POD, "beside", QUICK),
+        // A pod of the same name, and one whose volume is a copy.
+        Replica::in_container(&project, "web-0", OTHER_POD, "other", QUICK),
+        copy_of(&project, "copy"),
+    ];
+    for other in &others {
+        other.stands_by().await;
+    }
+    let lead = async || others.iter().filter(|it| it.operator.log().contains("acquired the Lease")).count();
+    stays(LEASE * 2, "nobody takes the Lease", lead).await;
+    all_deployed(&project, "blue").await;
+    let killed = Timestamp::now();
+    first.operator.signal(Signal::KILL);
+    until("another one works", async || (lead().await > 0).then_some(())).await;
+    edit_all(&project, "red").await;
+    all_deployed(&project, "red").await;
+    let judged = judge(&project);
+    judged.assert_clean(2);
+    let (next, _) = judged.tenures.last().expect("two tenures");
+    let took = judged.took_over(next, killed);
+    assert!(took > LEASE - Duration::from_secs(1), "taken over after {took:?}");
+}
+
+/// A process elsewhere with a pod's environment and a copy of its volume, as tools for developers make it.
+fn copy_of(project: &Project, user: &str) -> Replica {
+    let [from, to] = [POD, "copy"].map(|name| project.volume(name));
+    for file in std::fs::read_dir(from).expect("the volume").flatten().filter(|it| it.path().is_file()) {
+        std::fs::copy(file.path(), to.join(file.file_name())).expect("a copy");
+    }
+    let launch = project.launch().args(QUICK).replica(user).env("POD_NAME", "web-0").in_container(POD);
+    Replica::of(project, user, launch.env("TMPDIR", &to.display().to_string()))
+}
+
+#[tokio::test]
+async fn an_operator_in_a_pod_that_was_stopped_for_long_writes_nothing_and_stands_by() {
+    let project = Project::of_objects().await;
+    let mut first = Replica::in_container(&project, "web-0", POD, "first", QUICK);
+    first.leads().await;
+    let second = Replica::in_container(&project, "web-1", OTHER_POD, "second", QUICK);
+    second.stands_by().await;
+    edit_all(&project, "blue").await;
+    until("it writes", async || (judge(&project).writes_of(&first.user) > 5).then_some(())).await;
+    first.operator.signal(Signal::STOP);
+    second.leads().await;
+    first.operator.signal(Signal::CONT);
+    first.stands_by().await;
+    edit_all(&project, "red").await;
+    all_deployed(&project, "red").await;
+    assert!(first.operator.runs());
+    judge(&project).assert_clean(2);
+    // It is as good as a new one.
+    second.operator.terminate();
+    until("it works again", async || (first.operator.log().matches("acquired the Lease").count() == 2).then_some(()))
+        .await;
+    edit_all(&project, "green").await;
+    all_deployed(&project, "green").await;
+    judge(&project).assert_clean(3);
+}
+
 #[tokio::test]
 async fn without_rights_on_leases_it_says_which_and_waits_for_them() {
     let project = Project::of_objects().await;
@@ -237,7 +329,7 @@ async fn without_an_election_there_is_no_lease_and_nothing_hinders() {
 
 #[tokio::test]
 async fn whoever_is_killed_at_whatever_moment_nothing_is_written_late_and_nothing_is_lost() {
-    let figures = pass(&Plan { kills: 3, upgrades: 21, seed: 1 }).await;
+    let figures = pass(&Plan { kills: 4, upgrades: 28, seed: 1 }).await;
     println!("{figures}");
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{guard, supervise};
 
@@ -50,11 +51,20 @@ impl ControlPlane {
         &self.dir
     }
 
-    /// Kills the API server and has it started again. It answers some seconds later.
+    /// Kills the API server, if it runs, and starts it again. It answers some seconds later.
     pub fn restart_api_server(&self) {
-        if let Some(supervisor) = rustix::process::Pid::from_raw(self.supervisor.id().cast_signed()) {
-            // A supervisor that is gone has taken the API server with it, which whoever asks it notices.
-            let _ = rustix::process::kill_process(supervisor, rustix::process::Signal::USR1);
+        self.signal(Signal::USR1);
+    }
+
+    /// Kills the API server. It stays away until [`ControlPlane::restart_api_server`].
+    pub fn stop_api_server(&self) {
+        self.signal(Signal::USR2);
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(supervisor) = Pid::from_raw(self.supervisor.id().cast_signed()) {
+            // A supervisor that is gone has taken its programs with it, and their clients notice.
+            let _ = kill_process(supervisor, signal);
         }
     }
 
@@ -64,10 +74,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        if let Some(supervisor) = rustix::process::Pid::from_raw(self.supervisor.id().cast_signed()) {
-            // Already gone is as good.
-            let _ = rustix::process::kill_process(supervisor, rustix::process::Signal::TERM);
-        }
+        self.signal(Signal::TERM);
         let _ = self.supervisor.wait();
     }
 }

@@ -1,6 +1,6 @@
 //! `lab supervise DIR`: starts the control plane's programs, says so on standard output, and ends them all when
-//! standard input closes (not with `--detached`), the owner is gone, a signal asks for it, or one of them dies. SIGUSR1 has it kill
-//! the API server and start it again.
+//! standard input closes (not with `--detached`), the owner is gone, a signal asks for it, or one of them dies. SIGUSR1 restarts the
+//! API server, and SIGUSR2 kills it until the next SIGUSR1.
 
 use std::fs;
 use std::io::Read;
@@ -27,7 +27,8 @@ struct Programs {
 
 struct Running {
     component: Component,
-    process: Child,
+    /// None while it is stopped on purpose.
+    process: Option<Child>,
 }
 
 pub async fn run(dir: &Path, detached: bool) -> Result<()> {
@@ -38,6 +39,7 @@ pub async fn run(dir: &Path, detached: bool) -> Result<()> {
         () = told_to_end(detached) => return Ok(()),
     }
     let mut restart = signal(SignalKind::user_defined1())?;
+    let mut stop = signal(SignalKind::user_defined2())?;
     println!("{READY}");
     let mut told = std::pin::pin!(told_to_end(detached));
     loop {
@@ -45,6 +47,7 @@ pub async fn run(dir: &Path, detached: bool) -> Result<()> {
             () = &mut told => return Ok(()),
             died = programs.first_death() => bail!("{died} ended by itself; its log:\n{}", programs.log_tail(died)),
             _ = restart.recv() => programs.restart("kube-apiserver")?,
+            _ = stop.recv() => drop(programs.stop("kube-apiserver")?),
         }
     }
 }
@@ -127,18 +130,26 @@ async fn owner_gone() {
 
 impl Programs {
     fn start(&mut self, component: Component) -> Result<()> {
-        let process = self.spawn(&component)?;
+        let process = Some(self.spawn(&component)?);
         self.running.push(Running { component, process });
         Ok(())
     }
 
-    /// Kills a program and starts it again, as it was.
+    /// Kills a program, if it runs, and starts it again, as it was.
     fn restart(&mut self, name: &str) -> Result<()> {
-        let at = self.running.iter().position(|it| it.component.name == name).context("it does not run")?;
-        self.running[at].process.kill()?;
-        self.running[at].process.wait()?;
-        self.running[at].process = self.spawn(&self.running[at].component)?;
+        let at = self.stop(name)?;
+        self.running[at].process = Some(self.spawn(&self.running[at].component)?);
         Ok(())
+    }
+
+    /// Kills a program, if it runs. Returns its place.
+    fn stop(&mut self, name: &str) -> Result<usize> {
+        let at = self.running.iter().position(|it| it.component.name == name).context("it was never started")?;
+        if let Some(mut process) = self.running[at].process.take() {
+            process.kill()?;
+            process.wait()?;
+        }
+        Ok(at)
     }
 
     fn spawn(&self, component: &Component) -> Result<Child> {
@@ -184,7 +195,7 @@ impl Programs {
     }
 
     fn dead(&mut self) -> Option<&'static str> {
-        let mut ended = self.running.iter_mut().filter_map(|it| match it.process.try_wait() {
+        let mut ended = self.running.iter_mut().filter_map(|it| match it.process.as_mut()?.try_wait() {
             Ok(Some(_)) => Some(it.component.name),
             _ => None,
         });
@@ -214,7 +225,7 @@ impl Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        for Running { process, .. } in self.running.iter_mut().rev() {
+        for process in self.running.iter_mut().rev().filter_map(|it| it.process.as_mut()) {
             // It may have ended by itself; either way it is gone after the wait.
             let _ = process.kill();
             let _ = process.wait();

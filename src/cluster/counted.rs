@@ -93,6 +93,6 @@ mod tests {
         let mut counting = Counted { host: "given-up:6443".into() }.layer(inner);
         drop(counting.call(Request::new(())));
         let line = r#"rest_client_requests_total{code="<error>",host="given-up:6443",method="GET"} 1"#;
-        assert!(scrape(None).lines().any(|it| it == line));
+        assert!(scrape(&Default::default()).lines().any(|it| it == line));
     }
 }

@@ -91,6 +91,11 @@ impl Candidate {
         }
     }
 
+    /// Writes nothing before then: until then, the kernel may send what an earlier process with this identity wrote.
+    pub fn not_before(self, moment: Moment) -> Self {
+        Candidate { claim_at: self.claim_at.max(moment), ..self }
+    }
+
     pub fn is_holder(&self) -> bool {
         self.held_from.is_some()
     }
@@ -103,6 +108,11 @@ impl Candidate {
     /// Who holds the Lease, as last seen.
     pub fn holder(&self) -> Option<&str> {
         self.seen.as_ref().and_then(holder)
+    }
+
+    /// Whether the Lease is that of an earlier process with this identity.
+    pub fn is_heir(&self) -> bool {
+        !self.is_holder() && self.holder() == Some(self.identity.as_str())
     }
 
     /// From now on it asks, since nobody tells. Returns whether it did already.

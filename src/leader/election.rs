@@ -31,17 +31,21 @@ const SAY_AGAIN: Duration = Duration::from_secs(300);
 /// How long giving the Lease back may hold up the end. Who does not get it so waits until it is old.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// The Lease was lost. Whoever gets this ends at once.
+/// The Lease was lost. Whoever gets this ends all work at once.
 #[derive(Debug, thiserror::Error)]
 #[error("this operator does not hold the Lease {lease} any more: {why}; it stops all work and ends")]
 pub struct Lost {
-    lease: String,
-    why: String,
+    pub lease: String,
+    pub why: String,
 }
 
 /// What it takes to stand for election.
 pub struct Candidacy {
     pub settings: Settings,
+    /// No other living process has it.
+    pub identity: Arc<str>,
+    /// Until then, what an earlier process or session with this identity wrote may arrive.
+    pub not_before: Moment,
     /// For the Lease, without a guard.
     pub client: Client,
     pub guard: Guard,
@@ -59,11 +63,11 @@ impl Election {
     /// # Arguments
     /// `working`: what the guard is for. `stop`: who does not hold the Lease by then does not want it any more.
     pub fn start(candidacy: Candidacy, working: Client, stop: CancellationToken) -> Self {
-        let Candidacy { settings, client, guard } = candidacy;
+        let Candidacy { settings, identity, not_before, client, guard } = candidacy;
         let (leads, leading) = Leading::of(&settings.name);
         let release = CancellationToken::new();
         let elector = Elector {
-            candidate: Candidate::new(&settings.identity, settings.pace, Moment::now()),
+            candidate: Candidate::new(&identity, settings.pace, Moment::now()).not_before(not_before),
             api: Api::namespaced(client, &settings.namespace),
             events: Arc::new(Events::new(working)),
             guard: guard.clone(),
@@ -73,6 +77,7 @@ impl Election {
             told: None,
             trouble: None,
             settings,
+            identity,
         };
         Election { leading, guard, task: tokio::spawn(elector.run()), release }
     }
@@ -105,6 +110,7 @@ type Tidings = BoxStream<'static, Result<Option<Lease>, watcher::Error>>;
 
 struct Elector {
     settings: Settings,
+    identity: Arc<str>,
     candidate: Candidate,
     api: Api<Lease>,
     events: Arc<Events>,
@@ -121,7 +127,7 @@ struct Elector {
 impl Elector {
     async fn run(mut self) -> Result<(), Lost> {
         let lease = self.lease();
-        tracing::info!(lease, identity = self.settings.identity, "leader election");
+        tracing::info!(lease, identity = &*self.identity, "leader election");
         let mut tidings = tidings(self.api.clone(), &self.settings.name);
         loop {
             if self.is_over() {
@@ -203,12 +209,12 @@ impl Elector {
             let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions);
             tracing::info!(
                 lease = self.lease(),
-                identity = self.settings.identity,
+                identity = &*self.identity,
                 transitions,
                 "acquired the Lease; starting to work"
             );
             self.leads.send_replace(Some(Instant::now()));
-            let (events, note) = (self.events.clone(), format!("{} became leader", self.settings.identity));
+            let (events, note) = (self.events.clone(), format!("{} became leader", self.identity));
             tokio::spawn(async move { events.about_lease(&reference(&lease), &note).await });
         }
     }
@@ -294,7 +300,14 @@ impl Elector {
         }
         let holder = self.candidate.holder().map(str::to_owned);
         if let Some(holder) = holder.as_ref().filter(|_| self.told != holder) {
-            tracing::info!(lease = self.lease(), holder, "standing by: another operator holds the Lease");
+            match self.candidate.is_heir() {
+                true => tracing::info!(
+                    lease = self.lease(),
+                    holder,
+                    "nobody has acquired the Lease since this pod held it; acquiring it again"
+                ),
+                false => tracing::info!(lease = self.lease(), holder, "standing by: another operator holds the Lease"),
+            }
         }
         self.told = holder;
     }

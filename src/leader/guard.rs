@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tower::{BoxError, Layer, Service};
 
 use super::clock::Moment;
+use crate::error::{causes, of_service};
 pub use wire::GuardedConnector;
 
 /// A write that was not sent.
@@ -87,6 +88,18 @@ impl Guard {
         self.until.store(OVER, Ordering::SeqCst);
     }
 
+    /// A guard for the one who comes after this one, which stays closed. Both know of the writes that were not answered.
+    pub fn successor(&self) -> Self {
+        self.close();
+        self.writes.send_modify(|writes| writes.is_finishing = false);
+        Guard { until: Arc::default(), writes: self.writes.clone() }
+    }
+
+    /// A process that ended may have sent a write that was not answered.
+    pub fn doubt(&self) {
+        self.writes.send_modify(|writes| writes.unanswered = Some(Moment::now()));
+    }
+
     /// Lets no write begin any more, and waits until none is under way, for so long at most.
     pub async fn finish(&self, patience: Duration) {
         self.writes.send_modify(|writes| writes.is_finishing = true);
@@ -122,19 +135,7 @@ impl Guard {
 
 /// Whether something of an error's causes is that the Lease was not held.
 pub fn is_refusal(error: &kube::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
-        kube::Error::Service(error) => Some(error.as_ref()),
-        other => Some(other),
-    };
-    while let Some(error) = cause {
-        // The cause of an error of a connection is not among its sources.
-        let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        if error.is::<NotHeld>() || inner.is_some_and(|inner| inner.is::<NotHeld>()) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    causes(of_service(error)).any(|cause| cause.is::<NotHeld>())
 }
 
 fn is_write<B>(request: &Request<B>) -> bool {

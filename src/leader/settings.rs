@@ -1,8 +1,6 @@
-//! Which Lease it is, who we are in it, and how patient everybody is. Wrong settings are refused at the start.
+//! Which Lease it is, and how patient everybody is. Wrong settings are refused at the start.
 
 use std::time::Duration;
-
-use ring::rand::{SecureRandom, SystemRandom};
 
 use super::candidate::Pace;
 
@@ -13,8 +11,6 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 pub struct Settings {
     pub namespace: String,
     pub name: String,
-    /// Differs for every process.
-    pub identity: String,
     pub pace: Pace,
 }
 
@@ -24,8 +20,6 @@ pub enum SettingsError {
         "cannot tell in which namespace the Lease for leader election is, since this is not a pod; set --leader-election-namespace"
     )]
     NoNamespace,
-    #[error("no random numbers are to be had, so this operator cannot be told from others")]
-    NoRandomNumber,
     #[error(
         "a Lease of {lease:?} that is renewed every {retry:?} and given up after {renew_deadline:?} can be held by two at once; each must be clearly longer than the next: --leader-elect-lease-duration (in whole seconds), --leader-elect-renew-deadline, --leader-elect-retry-period"
     )]
@@ -44,7 +38,6 @@ impl Settings {
         Ok(Settings {
             namespace: namespace.ok_or(SettingsError::NoNamespace)?,
             name: given(id).unwrap_or_else(|| default_name(group)),
-            identity: identity(set("POD_NAME").or_else(|| set("HOSTNAME")))?,
             pace,
         })
     }
@@ -53,14 +46,6 @@ impl Settings {
 /// Of the API group, and of nothing that another version of the same project may change.
 fn default_name(group: &str) -> String {
     if group.is_empty() { "chartwright".to_owned() } else { format!("chartwright.{group}") }
-}
-
-/// Two processes of one pod must differ too: the one before may still be believed to hold the Lease.
-fn identity(pod: Option<String>) -> Result<String, SettingsError> {
-    let host = || rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let mut random = [0; 4];
-    SystemRandom::new().fill(&mut random).map_err(|_| SettingsError::NoRandomNumber)?;
-    Ok(format!("{}_{:08x}", pod.unwrap_or_else(host), u32::from_be_bytes(random)))
 }
 
 fn check(pace: Pace) -> Result<(), SettingsError> {
@@ -97,12 +82,5 @@ mod tests {
         assert_eq!(named(None, "demo.example.com"), "chartwright.demo.example.com");
         assert_eq!(named(Some(""), ""), "chartwright");
         assert_eq!(named(Some("mine"), "demo.example.com"), "mine");
-    }
-
-    #[test]
-    fn two_processes_of_a_pod_are_told_apart() {
-        let pod = || identity(Some("web-0".to_owned())).unwrap();
-        assert_ne!(pod(), pod());
-        assert!(pod().starts_with("web-0_"));
     }
 }

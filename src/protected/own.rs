@@ -14,6 +14,8 @@ const ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub pod: Option<String>,
+    /// Of the pod.
+    pub pod_uid: Option<String>,
     /// Namespace and name.
     pub service_account: Option<(String, String)>,
 }
@@ -33,6 +35,7 @@ struct Bound {
 #[derive(Deserialize)]
 struct Named {
     name: String,
+    uid: Option<String>,
 }
 
 impl Identity {
@@ -53,7 +56,7 @@ impl Identity {
         let set = |name| std::env::var(name).ok().filter(|text: &String| !text.trim().is_empty());
         // In a pod whose token does not name it, the host is named like the pod.
         let host = || set("KUBERNETES_SERVICE_HOST").and_then(|_| set("HOSTNAME"));
-        Identity { pod: set("POD_NAME").or(self.pod).or_else(host), ..self }
+        Identity { pod: set("POD_NAME").or(self.pod).or_else(host), pod_uid: set("POD_UID").or(self.pod_uid), ..self }
     }
 }
 
@@ -62,8 +65,8 @@ fn of_token(token: &str) -> Option<Identity> {
     let payload = URL_SAFE_NO_PAD.decode(token.trim().split('.').nth(1)?.trim_end_matches('=')).ok()?;
     let claims: Claims = serde_json::from_slice(&payload).ok()?;
     let service_account = account_of(&claims.sub?)?;
-    let pod = claims.kubernetes.and_then(|bound| bound.pod).map(|pod| pod.name);
-    Some(Identity { pod, service_account: Some(service_account) })
+    let (pod, pod_uid) = claims.kubernetes.and_then(|bound| bound.pod).map(|pod| (pod.name, pod.uid)).unzip();
+    Some(Identity { pod, pod_uid: pod_uid.flatten(), service_account: Some(service_account) })
 }
 
 /// `system:serviceaccount:<namespace>:<name>`
@@ -86,7 +89,7 @@ mod tests {
         let claims = json!({"sub": "system:serviceaccount:ops:manager",
             "kubernetes.io": {"namespace": "ops", "pod": {"name": "op-1-2", "uid": "u"}, "serviceaccount": {"name": "manager"}}});
         let found = of_token(&token(&claims)).unwrap();
-        assert_eq!(found.pod.as_deref(), Some("op-1-2"));
+        assert_eq!((found.pod.as_deref(), found.pod_uid.as_deref()), (Some("op-1-2"), Some("u")));
         assert_eq!(found.service_account, Some(("ops".into(), "manager".into())));
     }
 

@@ -14,13 +14,14 @@
 
 pub mod judge;
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use http::StatusCode;
 
 use super::serve::{Answer, Handler, Question, text};
+use super::subject::Subjects;
 use crate::controller::Operator;
 use crate::controller::lives::Presence;
 use crate::queue::Pulse;
@@ -29,7 +30,7 @@ use crate::watching;
 /// What is asked about: an operator that may not be there yet.
 #[derive(Clone)]
 pub struct Health {
-    operator: Arc<OnceLock<Operator>>,
+    subjects: Subjects,
     patience: Duration,
     /// What was logged last about being alive and about being ready.
     alive: Arc<Mutex<Vec<Check>>>,
@@ -71,8 +72,8 @@ fn counted(details: &[String], what: &str) -> Option<String> {
 impl Health {
     /// # Arguments
     /// `patience`: how long something may be stuck.
-    pub fn new(operator: Arc<OnceLock<Operator>>, patience: Duration) -> Self {
-        Health { operator, patience, alive: Arc::default(), ready: Arc::default() }
+    pub fn new(subjects: Subjects, patience: Duration) -> Self {
+        Health { subjects, patience, alive: Arc::default(), ready: Arc::default() }
     }
 
     pub fn handler(self) -> Handler {
@@ -97,6 +98,10 @@ impl Health {
         }
     }
 
+    fn operator(&self) -> Option<Operator> {
+        self.subjects.borrow().operator.clone()
+    }
+
     fn alive(&self) -> Vec<Check> {
         let watches = judge::watches(&watching::all(Instant::now()), Instant::now(), self.patience);
         let queues = judge::queues(&self.pulses(), self.worked(), self.patience);
@@ -116,7 +121,7 @@ impl Health {
     }
 
     fn pulses(&self) -> Vec<(String, Pulse)> {
-        let kinds = self.operator.get().map(|operator| operator.lives.all()).unwrap_or_default();
+        let kinds = self.operator().map(|operator| operator.lives.all()).unwrap_or_default();
         let pulse = |presence: &Presence| match presence {
             Presence::Here(here) => Some(here.queue.pulse()),
             _ => None,
@@ -126,7 +131,7 @@ impl Health {
 
     /// For how long this operator has been the one that works.
     fn worked(&self) -> Option<Duration> {
-        self.operator.get()?.leading.since().map(|since| since.elapsed())
+        self.operator()?.leading.since().map(|since| since.elapsed())
     }
 
     fn ready(&self) -> Vec<Check> {
@@ -140,8 +145,8 @@ impl Health {
     }
 
     fn readiness(&self) -> Vec<Check> {
-        let Some(operator) = self.operator.get() else {
-            let trouble = Some("it is not connected to the API server yet".to_owned());
+        let Some(operator) = self.operator() else {
+            let trouble = Some("it is not connected to the API server".to_owned());
             return vec![Check { trouble, ..Check::good("started") }];
         };
         let unseen = (!operator.records.is_synced()).then(|| "the release records are not all seen yet".to_owned());
@@ -221,8 +226,10 @@ fn unknown() -> Answer {
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
+    use tokio::sync::watch;
 
     use super::*;
+    use crate::telemetry::subject::Subject;
 
     async fn asked(checks: &[Check], query: &str) -> (u16, String) {
         let (head, body) = together("readyz", checks, query).into_parts();
@@ -260,7 +267,7 @@ mod tests {
 
     #[test]
     fn before_it_is_connected_it_lives_and_is_not_ready() {
-        let health = Health::new(Arc::default(), Duration::from_secs(300));
+        let health = Health::new(watch::channel(Subject::default()).1, Duration::from_secs(300));
         let code = |path: &str| health.answer(&http::Request::get(path).body(()).unwrap()).status().as_u16();
         assert_eq!((code("/readyz"), code("/readyz/"), code("/readyz/started")), (500, 500, 500));
         assert_eq!(

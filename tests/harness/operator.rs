@@ -49,6 +49,13 @@ impl Launch<'_> {
         Launch { is_pod: true, ..self.args(args) }
     }
 
+    /// In a container of the pod with this UID, with the variables that the manifests and the kubelet set. Its directory for
+    /// temporary files outlives the container, as the pod's volume does.
+    pub fn in_container(self, uid: &str) -> Self {
+        let volume = self.project.volume(uid).display().to_string();
+        self.env("KUBERNETES_SERVICE_HOST", "10.96.0.1").env("POD_UID", uid).env("TMPDIR", &volume)
+    }
+
     /// Without an administrator's rights: it may do what the project's user is given.
     pub fn limited(self) -> Self {
         Launch { groups: vec!["system:authenticated"], ..self }

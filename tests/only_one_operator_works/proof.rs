@@ -1,4 +1,4 @@
-//! The leader of two replicas is ended again and again, in every way and in the middle of its work.
+//! The leader of two replicas is ended again and again, in every way and in the middle of its work. The replicas run as in pods.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,12 +27,14 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
     Killed,
+    /// Killed, and its pod starts the next container at once, which takes part too.
+    Restarted,
     Terminated,
-    /// Until the next one works; then it goes on.
+    /// Until the next one works; then it goes on, and stands by.
     Stopped,
 }
 
-const ENDS: [End; 3] = [End::Killed, End::Terminated, End::Stopped];
+const ENDS: [End; 4] = [End::Killed, End::Terminated, End::Restarted, End::Stopped];
 
 pub struct Figures {
     seed: u64,
@@ -50,7 +52,7 @@ pub struct Figures {
 /// Runs the plan. What must never be fails it; the rest is in the figures.
 pub async fn pass(plan: &Plan) -> Figures {
     let project = Project::of_objects().await;
-    let mut cast = Cast { project: &project, replicas: vec![], started: 0, unplanned: 0 };
+    let mut cast = Cast { project: &project, replicas: vec![], started: 0, containers: 0, unplanned: 0 };
     cast.fill().await;
     let (mut dice, mut ended) = (Dice(plan.seed | 1), vec![]);
     let (mut upgrades, mut colours) = (0, vec![usize::MAX; RESOURCES]);
@@ -127,6 +129,7 @@ struct Cast<'a> {
     project: &'a Project,
     replicas: Vec<Replica>,
     started: usize,
+    containers: usize,
     unplanned: usize,
 }
 
@@ -136,13 +139,20 @@ impl Cast<'_> {
         self.bury();
         while self.replicas.len() < 2 {
             self.started += 1;
-            let replica = Replica::start(self.project, &format!("r{}", self.started), QUICK);
+            let replica = self.container(&format!("r{}", self.started));
             match self.replicas.is_empty() {
                 true => replica.leads().await,
                 false => replica.is_there().await,
             }
             self.replicas.push(replica);
         }
+    }
+
+    /// The next container of a pod. Each is a user of its own.
+    fn container(&mut self, pod: &str) -> Replica {
+        self.containers += 1;
+        let user = format!("{pod}-{}", self.containers);
+        Replica::in_container(self.project, pod, &format!("uid-of-{pod}"), &user, QUICK)
     }
 
     fn bury(&mut self) {
@@ -157,22 +167,24 @@ impl Cast<'_> {
         let mut leader = self.take_leader().await;
         let at = Timestamp::now();
         leader.operator.signal(match end {
-            End::Killed => Signal::KILL,
+            End::Killed | End::Restarted => Signal::KILL,
             End::Terminated => Signal::TERM,
             End::Stopped => Signal::STOP,
         });
-        let next = self.next_after(&leader.name).await;
+        if end == End::Restarted {
+            let next = self.container(&leader.name);
+            self.replicas.push(next);
+        }
+        let next = self.next_after(&leader).await;
         if end == End::Stopped {
             leader.operator.signal(Signal::CONT);
+            leader.lost().await;
+            self.replicas.push(leader);
+            return (end, at, next);
         }
         let code = leader.operator.exit_code(Duration::from_secs(20)).await;
-        let expected = match end {
-            End::Killed => None,
-            End::Terminated => Some(0),
-            End::Stopped => Some(1),
-        };
-        assert_eq!(code, expected, "{end:?}: {}", leader.operator.log());
-        (end, at, self.project.replica_user(&next))
+        assert_eq!(code, (end == End::Terminated).then_some(0), "{end:?}: {}", leader.operator.log());
+        (end, at, next)
     }
 
     async fn take_leader(&mut self) -> Replica {
@@ -184,11 +196,12 @@ impl Cast<'_> {
         .await
     }
 
-    async fn next_after(&mut self, former: &str) -> String {
+    /// The user of the replica that works after this one.
+    async fn next_after(&mut self, former: &Replica) -> String {
         until("the next one works", async || {
-            let holder = holder(self.project).await?;
-            let name = holder.split('_').next()?.to_owned();
-            (name != former).then_some(name)
+            // The next container of the same pod has the same name in the Lease.
+            let next = |it: &&Replica| it.leads_now() && it.user != former.user;
+            self.replicas.iter().find(next).map(|next| next.user.clone())
         })
         .await
     }

@@ -32,6 +32,12 @@ impl Replica {
         Replica { name: name.to_owned(), user: project.replica_user(name), operator: launch.start() }
     }
 
+    /// A container of a pod, which is called like the pod and is a user of its own.
+    pub fn in_container(project: &Project, pod: &str, uid: &str, user: &str, args: &[&'static str]) -> Self {
+        let launch = project.launch().args(args).replica(user).env("POD_NAME", pod).in_container(uid);
+        Replica { name: pod.to_owned(), user: project.replica_user(user), operator: launch.start() }
+    }
+
     /// Waits until it says that it works.
     pub async fn leads(&self) {
         let what = format!("{} acquires the Lease", self.name);
@@ -47,6 +53,18 @@ impl Replica {
     pub async fn is_there(&self) {
         let what = format!("{} takes part", self.name);
         until(&what, async || (self.is_standby() || self.has_led()).then_some(())).await;
+    }
+
+    /// Waits until it says that it lost the Lease.
+    pub async fn lost(&self) {
+        let what = format!("{} loses the Lease", self.name);
+        until(&what, async || (!self.leads_now()).then_some(())).await;
+    }
+
+    /// Whether it holds the Lease, as far as its log says.
+    pub fn leads_now(&self) -> bool {
+        let log = self.operator.log();
+        log.matches("acquired the Lease").count() > log.matches("lost the Lease").count()
     }
 
     /// Whether this is the holder of a Lease.

@@ -93,13 +93,16 @@ fn judge_calls(calls: &[Call]) -> Judgement {
     };
     let (mut late, mut early) = (vec![], vec![]);
     for call in &work {
-        // Whose tenure never began wrote too early in any case.
-        let own = tenures.iter().rposition(|(user, _)| *user == call.user);
-        match own.map(|own| (tenures[own].1, tenures.get(own + 1))) {
-            Some((_, Some((_, next)))) if call.received >= *next => late.push(told(call, *next)),
-            Some((began, _)) if call.received < began => early.push(told(call, began)),
-            Some(_) => {}
-            None => early.push(told(call, call.received)),
+        let is_own = |(user, _): &(String, Timestamp)| *user == call.user;
+        let now = tenures.partition_point(|(_, began)| *began <= call.received);
+        let (until_now, to_come) = tenures.split_at(now);
+        if until_now.last().is_some_and(is_own) {
+            continue;
+        }
+        match until_now.iter().rposition(is_own) {
+            Some(own) => late.push(told(call, until_now[own + 1].1)),
+            // Who never acquires the Lease wrote too early in any case.
+            None => early.push(told(call, to_come.iter().find(|it| is_own(it)).map_or(call.received, |it| it.1))),
         }
     }
     Judgement { tenures, work, late, early }
@@ -108,7 +111,8 @@ fn judge_calls(calls: &[Call]) -> Judgement {
 impl Judgement {
     /// How long after that moment somebody acquired the Lease.
     pub fn took_over(&self, user: &str, since: Timestamp) -> Duration {
-        let acquired = self.tenures.iter().find(|(who, _)| who == user).expect("it acquired the Lease").1;
+        let is_meant = |(who, at): &&(String, Timestamp)| who == user && *at >= since;
+        let acquired = self.tenures.iter().find(is_meant).expect("it acquired the Lease").1;
         acquired.duration_since(since).try_into().unwrap_or_default()
     }
 
@@ -155,6 +159,9 @@ fn a_late_write_and_an_early_one_are_found() {
     ];
     let judged = judge_calls(&calls);
     assert_eq!((judged.tenures.len(), judged.late.len(), judged.early.len()), (2, 0, 0));
+    let again = [call("a", 11, "leases", 200), call("a", 12, "configmaps", 200)];
+    let judged = judge_calls(&[calls.clone(), again.to_vec()].concat());
+    assert_eq!((judged.tenures.len(), judged.late.len(), judged.early.len()), (3, 0, 0), "a second tenure is one");
     calls.extend([call("a", 6, "configmaps", 409), call("b", 5, "configmaps", 200), call("c", 9, "configmaps", 200)]);
     let judged = judge_calls(&calls);
     assert_eq!(judged.late, ["a update / (0 ms)"]);

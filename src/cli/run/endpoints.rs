@@ -2,14 +2,15 @@
 //!
 //! The ports are taken before any work is done: a port that is in use is a mistake in the arguments, and told as one.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use http::StatusCode;
 use tokio::net::TcpListener;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
 
 use super::flags;
 use crate::controller::Operator;
@@ -20,6 +21,7 @@ use crate::telemetry::serve::access::Access;
 use crate::telemetry::serve::address::{self, AddressError};
 use crate::telemetry::serve::tls::{self, Own, Renewed, TlsError};
 use crate::telemetry::serve::{Handler, Page, published, serve, text};
+use crate::telemetry::subject::{Subject, Subjects};
 
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
@@ -29,9 +31,9 @@ pub enum EndpointError {
     Tls(#[from] TlsError),
 }
 
-/// The ports, and whom they will tell about.
+/// The ports, and what they are about.
 pub struct Endpoints {
-    operator: Arc<OnceLock<Operator>>,
+    subject: watch::Sender<Subject>,
     /// What is served where nobody gave a certificate.
     certificate: Option<Arc<Own>>,
 }
@@ -42,7 +44,7 @@ const METRICS: &str = ":8080";
 impl Endpoints {
     /// Takes the ports and answers from now on, as far as there is something to say.
     pub async fn open(metrics: &flags::Metrics, health: &flags::Health) -> Result<Self, EndpointError> {
-        let operator = Arc::<OnceLock<Operator>>::default();
+        let (subject, subjects) = watch::channel(Subject::default());
         let mut certificate = None;
         let address = Some(metrics.metrics_bind_address.as_str()).filter(|it| !it.is_empty()).unwrap_or(METRICS);
         if let Some(listener) = address::listen(address, "--metrics-bind-address").await? {
@@ -55,22 +57,28 @@ impl Endpoints {
                 }
             };
             let access = metrics.metrics_require_rbac.then(Access::default);
-            start("metrics", listener, secured, metrics_handler(operator.clone(), access));
+            start("metrics", listener, secured, metrics_handler(subjects.clone(), access));
         }
         let flag = "--health-probe-bind-address";
         if let Some(listener) = address::listen(&health.health_probe_bind_address, flag).await? {
-            let handler = Health::new(operator.clone(), health.liveness_patience).handler();
+            let handler = Health::new(subjects, health.liveness_patience).handler();
             start("probes", listener, None, handler);
         }
-        Ok(Endpoints { operator, certificate })
+        Ok(Endpoints { subject, certificate })
     }
 
-    /// From now on this operator is told about.
-    pub fn show(&self, operator: &Operator) {
-        // A second one would be a mistake of ours, and change nothing.
-        let _ = self.operator.set(operator.clone());
+    /// From now on they are about an operator that is not connected, with a Lease of this name.
+    pub fn disconnected(&self, lease: Option<Arc<str>>) {
+        self.subject.send_replace(Subject { operator: None, lease });
+    }
+
+    /// From now on they are about this operator, until `stop`.
+    pub fn connected(&self, operator: &Operator, stop: &CancellationToken) {
+        self.subject.send_modify(|subject| subject.operator = Some(operator.clone()));
         if let (Some(own), Some(namespace)) = (&self.certificate, own_namespace(std::env::var("POD_NAMESPACE").ok())) {
-            tokio::spawn(published::share(operator.client.clone(), namespace, own.clone()));
+            let sharing = published::share(operator.client.clone(), namespace, own.clone());
+            let stop = stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(sharing).await });
         }
     }
 }
@@ -93,7 +101,7 @@ const SHARED: Duration = Duration::from_secs(1);
 /// Scrapes, one at a time, and not on the threads that renew the Lease and answer probes.
 #[derive(Clone)]
 struct Scrapes {
-    operator: Arc<OnceLock<Operator>>,
+    subjects: Subjects,
     last: Arc<Mutex<Option<(Instant, Page)>>>,
 }
 
@@ -103,23 +111,23 @@ impl Scrapes {
         if let Some((_, page)) = last.as_ref().filter(|(at, _)| at.elapsed() < SHARED) {
             return Some(page.clone());
         }
-        let operator = self.operator.clone();
-        let page = tokio::task::spawn_blocking(move || Page::new(scrape::scrape(operator.get()))).await.ok()?;
+        let subject = self.subjects.borrow().clone();
+        let page = tokio::task::spawn_blocking(move || Page::new(scrape::scrape(&subject))).await.ok()?;
         *last = Some((Instant::now(), page.clone()));
         Some(page)
     }
 }
 
-fn metrics_handler(operator: Arc<OnceLock<Operator>>, access: Option<Access>) -> Handler {
+fn metrics_handler(subjects: Subjects, access: Option<Access>) -> Handler {
     let access = access.map(Arc::new);
-    let scrapes = Scrapes { operator, last: Arc::default() };
+    let scrapes = Scrapes { subjects, last: Arc::default() };
     Arc::new(move |question| {
         let (scrapes, access) = (scrapes.clone(), access.clone());
         async move {
             if question.uri().path() != "/metrics" {
                 return text(StatusCode::NOT_FOUND, "404 page not found\n");
             }
-            let client = scrapes.operator.get().map(|operator| operator.client.clone());
+            let client = scrapes.subjects.borrow().operator.as_ref().map(|operator| operator.client.clone());
             if let Some(access) = &access
                 && let Some(refusal) = access.refusal(&question, client).await
             {

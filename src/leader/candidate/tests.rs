@@ -107,6 +107,24 @@ fn the_holder_says_how_long_it_is_the_holder() {
 }
 
 #[test]
+fn the_lease_of_an_earlier_process_with_this_identity_is_taken_when_nothing_of_it_can_arrive() {
+    let mut candidate = Candidate::new("me", PACE, at(0.0)).not_before(at(1.5));
+    candidate.see(Some(lease("me", 1)), at(0.1));
+    assert!(candidate.is_heir());
+    assert_eq!(candidate.next(at(0.1), TODAY), Next::Wait(at(1.5)));
+    let taken = claim(&candidate, at(1.5));
+    assert_eq!(taken.metadata.resource_version.as_deref(), Some("1"));
+    assert_eq!(taken.spec.as_ref().unwrap().lease_transitions, Some(3), "the holder is the same");
+    candidate.claimed(taken, at(1.5), at(1.6));
+    assert!(candidate.is_holder() && !candidate.is_heir());
+    // Somebody else took it before.
+    let mut candidate = Candidate::new("me", PACE, at(0.0)).not_before(at(1.5));
+    candidate.see(Some(lease("other", 2)), at(0.1));
+    assert!(!candidate.is_heir());
+    assert_eq!(begins(&candidate), at(15.1));
+}
+
+#[test]
 fn who_touches_the_metadata_makes_nobody_wait() {
     let mut candidate = candidate();
     candidate.see(Some(lease("other", 1)), at(0.0));

@@ -10,6 +10,7 @@ use super::{controller, process, write_counted};
 use crate::controller::Operator;
 use crate::controller::lives::{Here, Kind, Presence};
 use crate::queue::{Pulse, Urgency};
+use crate::telemetry::subject::Subject;
 use crate::watching::{self, State};
 
 static BUILD: Name<2> = Name {
@@ -72,18 +73,17 @@ static KINDS: Name<3> = Name {
     labels: ["group", "kind", "version"],
 };
 
-/// The whole answer. Without an operator, while it is not connected yet, there is less to say.
-pub fn scrape(operator: Option<&Operator>) -> String {
+/// The whole answer. Without an operator, while it is not connected, there is less to say.
+pub fn scrape(Subject { operator, lease }: &Subject) -> String {
     let mut text = Text::default();
     write_counted(&mut text);
     process::write(&mut text);
     let commit = option_env!("CHARTWRIGHT_COMMIT").unwrap_or("unknown");
     text.gauge(&BUILD, [([commit.to_owned(), env!("CARGO_PKG_VERSION").to_owned()], 1.0)]);
     write_watches(&mut text);
+    let holds = operator.as_ref().is_some_and(|operator| operator.leading.now());
+    text.gauge(&LEADING, lease.iter().map(|lease| ([lease.to_string()], f64::from(u8::from(holds)))));
     if let Some(operator) = operator {
-        let leading = &operator.leading;
-        let holds = f64::from(u8::from(leading.now()));
-        text.gauge(&LEADING, leading.lease.iter().map(|lease| ([lease.to_string()], holds)));
         write_slots(&mut text, operator);
         write_kinds(&mut text, &operator.lives.all());
     }
