@@ -208,6 +208,21 @@ impl Calls {
         }
     }
 
+    /// Deletes this very object if it is still of this version, and its dependents after it. Whether it was deleted by this.
+    pub async fn delete_unchanged(&self, kind: &Kind, id: &ObjectId, known: &ObjectMeta) -> Result<bool, Error> {
+        let api: Api<DynamicObject> = self.api(kind, id.namespace.as_deref());
+        let preconditions = Preconditions { uid: known.uid.clone(), resource_version: known.resource_version.clone() };
+        let params = DeleteParams {
+            preconditions: Some(preconditions),
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..Default::default()
+        };
+        match self.within(api.delete(&id.name, &params)).await {
+            Err(Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(false),
+            deleted => deleted.map(|_| true),
+        }
+    }
+
     /// Changes metadata of an object that is not the release's any more.
     pub async fn merge(&self, kind: &Kind, id: &ObjectId, patch: &Value) -> Result<(), Error> {
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };

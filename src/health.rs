@@ -1,11 +1,13 @@
 //! Is a live Kubernetes object healthy, and if not, why?
 //!
-//! Five pure questions, each a function over JSON as the API server returns it:
+//! Pure questions, each a function over JSON as the API server returns it:
 //!
 //! | question | answer |
 //! |---|---|
 //! | [`of`] | the [`Health`] of one object, by the rules of kstatus |
-//! | [`why`] | the [`Cause`] a person needs when a workload is not ready, from its pods |
+//! | [`why`] | the [`Cause`] a person needs when a workload is not ready, from its pods and their Events |
+//! | [`unexplained`] | whose Events would tell more, to read only those |
+//! | [`has_started`] | whether a container of a pod has ever run |
 //! | [`summary`] | one sentence over all objects of a release |
 //! | [`selector_of`] | which pods belong to a workload, to list them for [`why`] |
 //! | [`scale_of`] | how many pods a workload has, for the scale subresource |
@@ -41,15 +43,19 @@
 //! * **An object without a kind is Unknown.** Items of a List come without `apiVersion` and `kind`; set those before
 //!   asking. kstatus would call every one of them Current.
 //!
-//! Messages say more than kstatus' own: a Deployment that cannot create pods (quota, admission) carries the API
-//! server's refusal. No message holds a duration or a restart count, because every change of a message is a write of
-//! somebody's status.
+//! A verdict may have a [`Cause`]: a Deployment that cannot create pods (quota, admission) carries the API server's
+//! refusal, a Pod what its containers wait for. Where there is one, a person reads the cause and not the count of
+//! replicas: that may be about other pods. No message holds a duration or a restart count, because every change of a
+//! message is a write of somebody's status.
 //!
 //! # Fields that are read
 //! All kinds: `apiVersion`, `kind`, `metadata.{name,generation,deletionTimestamp}`, `status.observedGeneration`,
 //! `status.conditions[].{type,status,reason,message}`. Known kinds: the tables in `health/trim.rs`,
 //! which tests hold to be complete and to be nothing but needed.
 
+mod causes;
+mod containers;
+mod events;
 mod fields;
 mod kinds;
 mod pods;
@@ -68,7 +74,10 @@ use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use pods::{Cause, why};
+use crate::ellipsis::shortened;
+
+pub use causes::{Cause, unexplained, why};
+pub use pods::has_started;
 pub use scale::{Scale, scale_of};
 pub use selector::selector_of;
 pub use summary::{Summary, summary};
@@ -114,31 +123,29 @@ impl fmt::Display for State {
 }
 
 /// The health of one object: what, why in one word, why in a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
     /// The verdict.
     pub state: State,
     /// One CamelCase word.
-    pub reason: String,
-    /// One line for a person, at most [`Health::MESSAGE_LIMIT`] bytes; never empty.
-    pub message: String,
+    reason: String,
+    /// One line for a person; never empty.
+    message: String,
+    /// What is wrong, where that is known. Few objects have one, so it takes no room in the others.
+    cause: Option<Box<Cause>>,
 }
 
 impl Health {
-    /// Longest message in bytes. Health is listed in a CR's status for every object, so each has to be small.
-    pub const MESSAGE_LIMIT: usize = 512;
-    const REASON_LIMIT: usize = 64;
+    /// Longest sentence in bytes. Health is listed in a CR's status for every object, so each has to be small.
+    pub const SENTENCE_LIMIT: usize = 512;
 
-    /// A verdict with its text made fit for a status: one line, bounded. An empty reason becomes the state's name, an
-    /// empty message the reason.
+    /// A verdict with its text made fit for a status: one line, bounded. A reason that cannot stand in a condition becomes
+    /// the state's name, an empty message the reason.
     pub fn new(state: State, reason: &str, message: &str) -> Self {
-        let reason = if reason.trim().is_empty() { state.as_str() } else { reason };
+        let reason = wording::word(reason).unwrap_or(state.as_str());
         let message = if message.trim().is_empty() { reason } else { message };
-        Self {
-            state,
-            reason: wording::clip(&wording::one_line(reason), Self::REASON_LIMIT),
-            message: wording::clip(&wording::one_line(message), Self::MESSAGE_LIMIT),
-        }
+        let message = shortened(&wording::one_line(message), Self::SENTENCE_LIMIT);
+        Self { state, reason: reason.to_owned(), message, cause: None }
     }
 
     /// The health of an object that should exist and does not.
@@ -151,10 +158,60 @@ impl Health {
         self.state == State::Current
     }
 
-    /// The same verdict, explained by what its pods say: the cause's reason is the more specific one and replaces ours.
+    /// Whether something is wrong, and not just on its way.
+    pub fn is_degraded(&self) -> bool {
+        self.cause.as_ref().is_some_and(|cause| !cause.is_wait) || self.state == State::Failed
+    }
+
+    /// What is wrong, where that is known.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_deref()
+    }
+
+    /// The same verdict, with what is behind it.
     #[must_use]
-    pub fn because(self, cause: &Cause) -> Self {
-        Self::new(self.state, &cause.reason, &format!("{}: {}", self.message, cause.message))
+    pub fn because(self, cause: Cause) -> Self {
+        Self { cause: Some(Box::new(cause)), ..self }
+    }
+
+    /// One CamelCase word: of the cause, unless that is just that a container of a failed object exited.
+    pub fn reason(&self) -> &str {
+        match self.cause() {
+            Some(cause) if self.state != State::Failed || cause.reason != containers::EXITED => &cause.reason,
+            _ => &self.reason,
+        }
+    }
+
+    /// One line for a person who knows the object: `cannot pull image "x:y" (container "app" of pod web-1)`.
+    pub fn sentence(&self) -> String {
+        let sentence = self.cause().map_or_else(|| self.message.clone(), Cause::sentence);
+        shortened(&sentence, Self::SENTENCE_LIMIT)
+    }
+
+    /// The same for a person who does not. A cause comes first, before the names:
+    /// `cannot pull image "x:y" (container "app" of pod web-1, Deployment shop/web)`.
+    pub fn sentence_about(&self, object: impl fmt::Display) -> String {
+        match self.cause() {
+            Some(cause) => cause.sentence_about(object),
+            None => format!("{object}: {}", self.message),
+        }
+    }
+
+    /// The same with every text for a person changed, to hide what must not be shown.
+    #[must_use]
+    pub fn with_texts(mut self, change: impl Fn(&str) -> String) -> Self {
+        self.message = change(&self.message);
+        if let Some(cause) = &mut self.cause {
+            cause.message = change(&cause.message);
+        }
+        self
+    }
+
+    /// Only what this program says itself: nobody looked for secrets in the words of others.
+    #[must_use]
+    pub fn without_quotes(self) -> Self {
+        let reason = self.reason().to_owned();
+        Self { message: reason, cause: None, ..self }
     }
 
     fn current(reason: &str, message: &str) -> Self {

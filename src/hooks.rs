@@ -7,10 +7,8 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`run`] | a hook's objects in the cluster: made, looked at, removed |
-//! | [`words`] | why a hook failed: its reason and its last lines |
 
 pub mod run;
-pub mod words;
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -42,6 +42,9 @@
 //! | [`reconcile`] | the story |
 //! | [`preview`] | what the next reconcile would do, without doing it |
 //! | [`printable`] | text that cannot steer a terminal |
+//! | [`ellipsis`] | long text, cut in the middle |
+//! | [`causes`] | why something is not ready, asked of the cluster |
+//! | [`log_tail`] | the last lines of a container's log |
 //! | [`redaction`] | what must not be shown, taken out of whatever leaves |
 //! | [`queue`] | which resource comes next |
 //! | [`controller`] | which resource is reconciled when |
@@ -76,6 +79,7 @@ pub mod apply;
 pub mod applyset;
 mod aside;
 pub mod calls;
+pub mod causes;
 pub mod chart;
 pub mod children;
 pub mod claims;
@@ -87,12 +91,14 @@ pub mod custom_resource;
 pub mod definitions;
 pub mod discovery;
 pub mod drift;
+pub mod ellipsis;
 pub mod error;
 pub mod health;
 pub mod hooks;
 pub mod identity;
 pub mod leader;
 pub mod listeners;
+pub mod log_tail;
 pub mod manifest;
 pub mod names;
 pub mod namespaces;

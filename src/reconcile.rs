@@ -14,6 +14,7 @@
 mod awaiting;
 mod deadline;
 mod discretion;
+mod explaining;
 mod failing;
 mod fights;
 mod generated;
@@ -137,7 +138,7 @@ pub async fn reconcile(cr: &CustomResource, context: &Context, turn: &Turn) -> R
         Err(ReconcileError::TooEarly(left)) => return Ok(Next::Pause(left)),
         Err(ReconcileError::AtHook(waiting)) => {
             tracing::debug!("{waiting}");
-            subject.write_at_hook(&waiting.to_string()).await?;
+            subject.write_at_hook(&waiting).await?;
             return Ok(Next::Look(waiting.look));
         }
         Err(ReconcileError::AtObject { message, look }) => {

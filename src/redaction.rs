@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 use crate::aside;
 use crate::drift::Hash;
+use crate::ellipsis::ELLIPSIS;
 use crate::release::mask::MASK;
 use cuts::Cuts;
 use search::{Folded, Index};
@@ -30,8 +31,6 @@ use search::{Folded, Index};
 const SHORTEST: usize = 4;
 /// How often a text may be the value of a text that is YAML. Deeper ones are known as what they stand in, line by line.
 const NESTED: usize = 8;
-/// Stands where a message was cut.
-const CUT: char = '…';
 /// Stands for a value that becomes another: that it does is no secret.
 const CHANGED: &str = " (changed)";
 /// What is between two of these is a whole.
@@ -298,8 +297,8 @@ impl Wanted {
     /// A message that was cut may have the beginning or the end of a text beside the cut.
     fn ends(&self, text: &str) -> Vec<(usize, usize)> {
         let mut ranges = vec![];
-        for (cut, _) in text.match_indices(CUT) {
-            let (before, after) = (text[..cut].trim_end(), text[cut + CUT.len_utf8()..].trim_start());
+        for (cut, _) in text.match_indices(ELLIPSIS) {
+            let (before, after) = (text[..cut].trim_end(), text[cut + ELLIPSIS.len_utf8()..].trim_start());
             let cuts = self.cuts.get_or_init(|| Cuts::of(self.texts.texts()));
             ranges.extend(cuts.begun(before).map(|length| (before.len() - length, before.len())));
             let start = text.len() - after.len();

@@ -256,24 +256,30 @@ pub fn leaving(old: Option<&Value>, generation: i64, message: &str, is_removed: 
     status
 }
 
-/// The status while a hook runs. What was deployed before it, and its objects, are as they were.
-pub fn at_hook(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
-    under_way(old, generation, ("RunningHooks", message), now)
+/// The status while a hook runs. What was deployed before it, and its objects, are as they were. `cause` is the reason why the
+/// hook does not get on, where there is one.
+pub fn at_hook(old: Option<&Value>, generation: i64, (cause, message): (Option<&str>, &str), now: &str) -> Value {
+    under_way(old, generation, ("RunningHooks", cause, message), now)
 }
 
 /// The same while a rollout waits for an object.
 pub fn at_object(old: Option<&Value>, generation: i64, message: &str, now: &str) -> Value {
-    under_way(old, generation, ("WaitingForObject", message), now)
+    under_way(old, generation, ("WaitingForObject", None, message), now)
 }
 
-fn under_way(old: Option<&Value>, generation: i64, (reason, message): (&str, &str), now: &str) -> Value {
+fn under_way(
+    old: Option<&Value>,
+    generation: i64,
+    (reason, cause, message): (&str, Option<&str>, &str),
+    now: &str,
+) -> Value {
     let mut status = old.filter(|old| old.is_object()).cloned().unwrap_or_else(|| json!({}));
     let list = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = Conditions { list, now };
     conditions.set("Initialized", true, "", "");
     conditions.end_pause();
     set_failure(&mut conditions, None);
-    conditions.set("Ready", false, reason, message);
+    conditions.set("Ready", false, cause.unwrap_or(reason), message);
     conditions.set("Reconciling", true, reason, message);
     conditions.set("Stalled", false, "", "");
     status["conditions"] = Value::Array(conditions.list);
@@ -311,15 +317,12 @@ fn set_readiness(conditions: &mut Conditions<'_>, report: &Report<'_>) {
         return;
     }
     let summary = health::summary(report.present.as_ref().map_or(&[][..], |present| present.objects));
-    let reason = match () {
-        () if summary.ready => "Ready",
-        () if summary.failed => "ObjectsFailed",
-        () => "Progressing",
-    };
+    // What is wrong gives the reason. Without that, a release that is not ready is on its way.
+    let reason = summary.reason.as_deref().unwrap_or(if summary.ready { "Ready" } else { "Progressing" });
     conditions.set("Ready", summary.ready, reason, &summary.message);
     conditions.set("Stalled", summary.failed, if summary.failed { reason } else { "" }, "");
     let reconciling = !summary.ready && !summary.failed;
-    conditions.set("Reconciling", reconciling, if reconciling { reason } else { "" }, "");
+    conditions.set("Reconciling", reconciling, if reconciling { "Progressing" } else { "" }, "");
 }
 
 fn object_entry(id: &ObjectId, health: &Health) -> Value {
@@ -330,7 +333,7 @@ fn object_entry(id: &ObjectId, health: &Health) -> Value {
         }
     }
     if health.state != State::Current {
-        entry["message"] = health.message.as_str().into();
+        entry["message"] = health.sentence().into();
     }
     entry
 }
@@ -542,8 +545,16 @@ mod tests {
     }
 
     #[test]
+    fn a_hook_that_does_not_get_on_gives_its_reason_and_is_under_way() {
+        let status = at_hook(None, 1, (Some("ImagePullBackOff"), "cannot pull image"), "a");
+        assert_eq!(condition(&status, "Ready")["reason"], "ImagePullBackOff");
+        assert_eq!(condition(&status, "Reconciling")["reason"], "RunningHooks");
+        assert_eq!(condition(&at_hook(Some(&status), 1, (None, "waiting"), "b"), "Ready")["reason"], "RunningHooks");
+    }
+
+    #[test]
     fn not_ready_names_the_object_and_why() {
-        for (state, reason) in [(State::InProgress, "Progressing"), (State::Failed, "ObjectsFailed")] {
+        for (state, reason) in [(State::InProgress, "Progressing"), (State::Failed, "Why")] {
             let status = next(None, &report(deployed(2), None, &[object(state)]), "a");
             let ready = condition(&status, "Ready");
             assert_eq!((&ready["status"], &ready["reason"]), (&json!("False"), &json!(reason)));

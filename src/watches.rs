@@ -1,8 +1,8 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and seventeen of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and eighteen of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `allow`, `adopt`,
+//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `logTail`, `allow`, `adopt`,
 //! `serviceAccountName`). It is
 //! refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
@@ -95,6 +95,8 @@ pub struct Watch {
     pub progress_deadline: Option<Duration>,
     /// How long each hook may take, where it says nothing itself; `None` is five minutes.
     pub hook_timeout: Option<Duration>,
+    /// How many of the last lines of a container that failed go to the operator's log; 0 reads no logs.
+    pub log_tail: u32,
 }
 
 /// What becomes of a revision that failed for good.
@@ -400,6 +402,7 @@ impl File<'_> {
             retries: fields.retries,
             progress_deadline: fields.progress_deadline,
             hook_timeout: fields.hook_timeout,
+            log_tail: fields.log_tail,
         })
     }
 

@@ -408,6 +408,20 @@ impl Project {
         api.create(&PostParams::default(), &object).await.expect("the object is created")
     }
 
+    /// Forbids pods in the project's namespace. Returns the quotas, among which `none` does it.
+    pub async fn forbid_pods(&self) -> Api<DynamicObject> {
+        let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"},
+            "spec": {"hard": {"pods": "0"}}});
+        self.create(within(&self.namespace, quota)).await;
+        let quotas = self.objects("v1", "ResourceQuota", Some(&self.namespace));
+        until("the quota counts", async || {
+            let quota = quotas.get("none").await.expect("the quota exists");
+            quota.data.pointer("/status/hard/pods").map(|_| ())
+        })
+        .await;
+        quotas
+    }
+
     /// One more namespace, which the project's name begins.
     pub async fn another_namespace(&self, suffix: &str) -> String {
         let name = format!("{}-{suffix}", self.namespace);

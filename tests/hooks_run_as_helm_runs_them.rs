@@ -3,6 +3,7 @@
 mod crash;
 mod deletion;
 mod failure;
+mod stuck;
 mod tests;
 
 use std::time::Duration;
@@ -177,7 +178,10 @@ async fn what_is_newer_waits_for_a_hook_that_runs_and_goes_ahead_of_the_next() {
         .told("web", "the newer spec waits", |status| {
             let conditions = status["conditions"].as_array()?;
             let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
-            ready["message"].as_str()?.contains("what is newer follows when it has ended").then_some(())
+            ready["message"]
+                .as_str()?
+                .contains("a newer spec is queued until it ends; to skip the wait: kubectl delete job slow -n ")
+                .then_some(())
         })
         .await;
     let_pods_end(&project).await;

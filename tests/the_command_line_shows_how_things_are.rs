@@ -37,7 +37,7 @@ async fn all_are_in_one_table_and_one_is_shown_down_to_its_pods() {
 
     // Waiting ends with the deployment, and says so by the exit code.
     assert!(project.cli(&["status", &web, "--wait=60s"]).good().contains("Ready      yes"));
-    project.not_ready("bad", "Progressing").await;
+    project.not_ready("bad", "ImagePullBackOff").await;
     let late = project.cli(&["status", &project.named("bad"), "--wait=1s"]);
     assert_eq!(late.code, 1, "{late:?}");
 
@@ -51,7 +51,7 @@ async fn all_are_in_one_table_and_one_is_shown_down_to_its_pods() {
     let row = |name: &str| words(lines.iter().find(|line| words(line)[1] == name).unwrap());
     assert_eq!(row("web")[..6], ["App", "web", "web", "1", "True", "1"], "{table}");
     assert_eq!(row("bad")[..6], ["App", "bad", "bad", "1", "False", "0"], "{table}");
-    assert!(table.contains("Progressing: Deployment"), "{table}");
+    assert!(table.contains("ImagePullBackOff: cannot pull image"), "{table}");
     let one = project.cli(&["status", "-l", "team=shop", "--no-headers", "-o", "wide"]).good();
     assert!(one.lines().count() == 1 && one.contains("2/2"), "{one}");
     let data = project.cli(&["status", "-o", "json"]).json();
@@ -60,7 +60,7 @@ async fn all_are_in_one_table_and_one_is_shown_down_to_its_pods() {
 
     let shown = project.cli(&["status", &project.named("bad")]).good();
     for part in [
-        "Ready      no: Progressing",
+        "Ready      no: ImagePullBackOff: cannot pull image",
         "revision 1 is deployed",
         "└─ Deployment bad",
         "   └─ ReplicaSet bad-",

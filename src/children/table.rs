@@ -70,7 +70,7 @@ impl Seen {
     fn is_news(&self, before: &Seen) -> bool {
         #[cfg(test)]
         crate::steps::count();
-        let health = |seen: &Seen| seen.health.as_ref().map(|health| (health.state, health.reason.clone()));
+        let health = |seen: &Seen| seen.health.as_ref().map(|health| (health.state, health.reason().to_owned()));
         (&self.uid, &self.mark, self.life) != (&before.uid, &before.mark, before.life) || health(self) != health(before)
     }
 }

@@ -7,11 +7,13 @@
 //! | [`tree`] | a release's objects, and what is below them |
 //! | [`picture`] | one custom resource as a whole |
 //! | [`look`] | asking the cluster |
+//! | [`logs`] | the last lines of containers that failed |
 //! | [`follow`] | asking again when something changed |
 //!
 //! Nothing is written, and nothing is asked of the operator: it works while that is away.
 
 pub mod follow;
+pub mod logs;
 pub mod look;
 pub mod picture;
 pub mod rows;
@@ -67,6 +69,7 @@ const PAUSE: Duration = Duration::from_secs(1);
   chartwright status -A
   chartwright status nginx -n shop -o wide
   chartwright status nginx web
+  chartwright status nginx web --logs
   chartwright status nginx/web --watch
   chartwright status nginx/web --wait=2m && echo ready")]
 pub struct Args {
@@ -85,6 +88,9 @@ pub struct Args {
     /// Wait until all are ready, as long as this [default: 5m]
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "5m", value_parser = waiting::read)]
     pub wait: Option<Duration>,
+    /// Show the last lines of containers that failed, as far as your rights allow it
+    #[arg(long, conflicts_with_all = ["watch", "wait"])]
+    pub logs: bool,
     /// Print data for scripts, or more columns
     #[arg(short, long, value_name = "FORMAT", value_enum)]
     pub output: Option<Shape>,
@@ -151,6 +157,9 @@ fn meant(args: &Args) -> Result<Meant, Usage> {
         Meant::One(named) if args.all_namespaces || args.selector.is_some() => {
             Err(Usage(format!("-A and -l choose among many, and {} is one: leave them out", named.name)))
         }
+        Meant::All | Meant::Kind(_) if args.logs => {
+            Err(Usage("--logs is about one custom resource: name it, as in `nginx web`".to_owned()))
+        }
         _ => Ok(meant),
     }
 }
@@ -197,7 +206,7 @@ impl Viewer<'_> {
     async fn look(&self) -> anyhow::Result<Option<Shot>> {
         match &self.subject {
             Subject::One(found) => {
-                let picture = look::picture(self.session, &self.kinds, found).await?;
+                let picture = look::picture(self.session, &self.kinds, found, self.args.logs).await?;
                 Ok(picture.map(|picture| Shot::One(Box::new(picture))))
             }
             Subject::Kinds(kinds) => Ok(Some(Shot::Table(self.rows(kinds).await?))),

@@ -18,10 +18,12 @@ use super::access::{Access, Found, Session, Verification};
 use super::consent::{Consent, Finding, doubt};
 use super::output::{Format, print, table, tell};
 use super::{consent, named, waiting};
+use crate::causes;
 use crate::discovery::{Cache, Kinds};
-use crate::error::Category;
+use crate::error::{Category, sentence};
 use crate::hooks::run::{Begun, HookError, Look, Runner};
-use crate::hooks::{self, Event, Policy, words};
+use crate::hooks::{self, Event, Policy};
+use crate::log_tail::{self, Container};
 use crate::plan::Owner;
 use crate::preflight::Adoption;
 use crate::release::{HookPhase, HookRecord, HookRun, Release, Store, StoreError};
@@ -53,7 +55,7 @@ pub struct Args {
     /// Run only the tests of this name; may be repeated
     #[arg(long, value_name = "NAME")]
     pub only: Vec<String>,
-    /// Print the last lines of every test's log
+    /// Print the last lines of every test's log, and not only of those that fail
     #[arg(long)]
     pub logs: bool,
     /// How long each test may take, as in 90s or 5m, if it does not say so itself
@@ -198,7 +200,8 @@ impl Tester<'_> {
             Err(error) if error.category() != Category::HookFailed => return Err(error.into()),
             ended => ended,
         };
-        let log = match self.args.logs {
+        // What failed is explained by its log, as far as the person may read it.
+        let log = match self.args.logs || ended.is_err() {
             true => self.log(hook, &run).await,
             false => vec![],
         };
@@ -231,15 +234,15 @@ impl Tester<'_> {
                     return id.map_or(Ok(()), |id| failed(id, "it went before its end was seen".to_owned()));
                 }
                 Look::Failed { id, why, object } => {
-                    let words = words::last(&id, &object, &self.session.calls).await;
-                    let why = words.iter().fold(why, |why, words| format!("{why}; {}", words.sentence()));
+                    let cause = causes::of_run(&object, &self.session.calls).await.cause;
+                    let why = cause.iter().fold(why, |why, cause| format!("{}; {why}", cause.sentence()));
                     return failed(id, why);
                 }
                 Look::Running { id, object } => {
                     let limit = hooks::limit_of(&object, Some(self.args.timeout));
                     if begun.elapsed() > limit {
-                        let words = words::last(&id, &object, &self.session.calls).await;
-                        let why = words.map_or("it still runs".to_owned(), |words| words.sentence());
+                        let cause = causes::of_run(&object, &self.session.calls).await.cause;
+                        let why = cause.map_or("it is still running".to_owned(), |cause| cause.sentence());
                         return too_long(id, limit, why);
                     }
                 }
@@ -254,9 +257,11 @@ impl Tester<'_> {
             let id = planned.object.id();
             if let Ok(Some(live)) = self.session.calls.get(&planned.kind, &id).await {
                 let object = serde_json::to_value(live).unwrap_or_default();
-                lines.extend(
-                    words::last(&id, &object, &self.session.calls).await.into_iter().flat_map(|words| words.lines),
-                );
+                let pods = causes::pods_of(&object, &self.session.calls).await.unwrap_or_default();
+                for container in causes::newest(pods).iter().flat_map(Container::all_of) {
+                    let read = log_tail::last(&container, log_tail::LINES, &self.session.calls).await;
+                    lines.extend(read.unwrap_or_else(|error| vec![unreadable(&error)]));
+                }
             }
         }
         lines
@@ -314,13 +319,15 @@ impl Tester<'_> {
         let mut text = table(&["TEST", "RESULT", "TOOK"], &rows);
         for outcome in outcomes {
             let name = &self.release.hooks[outcome.hook].name;
-            // What failed says its last lines itself.
-            let log = outcome.log.iter().filter(|_| outcome.failure.is_none());
-            log.for_each(|line| text.push_str(&format!("{name} | {line}\n")));
             outcome.failure.iter().for_each(|failure| text.push_str(&format!("{failure}\n")));
+            outcome.log.iter().for_each(|line| text.push_str(&format!("{name} | {line}\n")));
         }
         Ok(text)
     }
+}
+
+fn unreadable(error: &kube::Error) -> String {
+    format!("(the log cannot be read: {})", sentence(error))
 }
 
 fn last_run(outcome: &Outcome) -> HookRun {

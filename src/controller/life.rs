@@ -135,6 +135,7 @@ impl Life {
             resources: resources.clone(),
             settings: operator.settings,
             trust: operator.trust,
+            events_refused: Default::default(),
         };
         let (attempts, missed) = Default::default();
         let leading = operator.leading;

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::fields::{conditions, items, text, time};
 use super::wording::with_detail;
-use super::{Health, State, pods};
+use super::{Cause, Health, State, pods};
 
 /// How long the scheduler may take before a Pod without a node counts as Failed. kstatus' figure.
 const SCHEDULING_WINDOW: SignedDuration = SignedDuration::from_secs(15);
@@ -83,9 +83,9 @@ pub(super) fn pod(object: &Value, now: Timestamp) -> Health {
         }
     };
     let health = Health::new(state, reason, message);
-    // The state is kstatus'; the words are those of the worst thing seen inside.
-    match pods::finding(object, now) {
-        Some(finding) if !health.is_ready() => Health::new(state, &finding.reason, &finding.message),
+    // The state is kstatus'; the cause is the worst thing seen inside.
+    match pods::finding(object, &[], now) {
+        Some(finding) if !health.is_ready() => health.because(Cause { pod: String::new(), ..finding.cause }),
         _ => health,
     }
 }

@@ -1,43 +1,35 @@
-//! Why a workload is not ready, as its pods tell it.
-//!
-//! A workload's own status counts pods; it never says what is wrong with them. [`why`] looks at all pods, names the
-//! worst trouble in words a person can act on, and says nothing where there is only ordinary start-up. It judges
-//! nothing: the verdict is [`of`](super::of)'s, made from the workload itself.
+//! What is wrong with one pod, as its status and its Events tell it.
 
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::fields::{condition, conditions, flag, is_deleted, items, number, text, time};
-use super::wording::{clip, clip_front, one_line, with_detail};
+use super::causes::Cause;
+use super::containers::{self, Role, container_list};
+use super::events::{self, Warning};
+use super::fields::{condition, conditions, flag, is_deleted, items, text, time};
+use super::wording::{one_line, with_detail};
+use crate::ellipsis::shortened;
 
 /// Start-up that takes longer than this is worth a word. Three rounds of a probe with default settings.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const PATIENCE: SignedDuration = SignedDuration::from_secs(30);
+/// A Warning about a pod that is younger than this may be ordinary: caches of the kubelet fill, a network is set up.
+const START_UP: SignedDuration = SignedDuration::from_secs(10);
 /// Bytes of somebody else's text inside a message, so that the rest of the sentence stays readable.
-const QUOTE_LIMIT: usize = 200;
-
-/// What keeps a workload from being ready.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// One CamelCase word, as `kubectl get pods` would show it.
-    pub reason: String,
-    /// `pod web-abc: container "app" cannot pull image "x:y": ImagePullBackOff`
-    pub message: String,
-}
-
-/// The worst trouble among a workload's pods; `None` while there is nothing but ordinary start-up, or nothing at all.
-///
-/// Equally bad pods are told apart by name, so the answer stays the same from one look to the next.
-pub fn why(pods: &[Value], now: Timestamp) -> Option<Cause> {
-    pods.iter()
-        .filter_map(|pod| Some((finding(pod, now)?, text(pod, "/metadata/name"))))
-        .min_by(|(a, a_name), (b, b_name)| a.trouble.cmp(&b.trouble).then_with(|| a_name.cmp(b_name)))
-        .map(|(finding, name)| Cause { message: format!("pod {name}: {}", finding.message), reason: finding.reason })
-}
+pub(super) const QUOTE_LIMIT: usize = 280;
+/// What keeps a pod that is bound to a node from having containers, as reasons of Events.
+const NOT_CREATED: [&str; 6] = [
+    "FailedCreatePodSandBox",
+    "FailedMount",
+    "FailedAttachVolume",
+    "FailedMapVolume",
+    "FailedPrepareDynamicResources",
+    "NetworkNotReady",
+];
 
 /// Kinds of trouble, worst first: what stays broken until somebody acts goes before what may pass, and live pods go
 /// before pods that are on their way out and replaced already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Trouble {
+pub(super) enum Trouble {
     Image,
     CannotStart,
     Crash,
@@ -50,25 +42,43 @@ enum Trouble {
 }
 
 pub(super) struct Finding {
-    trouble: Trouble,
-    pub(super) reason: String,
-    pub(super) message: String,
+    pub(super) trouble: Trouble,
+    pub(super) cause: Cause,
 }
 
-fn found(trouble: Trouble, reason: &str, message: String) -> Option<Finding> {
-    Some(Finding { trouble, reason: reason.to_owned(), message })
+impl Finding {
+    /// The same, where nothing is known to be wrong.
+    pub(super) fn of_wait(self) -> Self {
+        Finding { cause: Cause { is_wait: true, ..self.cause }, ..self }
+    }
+}
+
+pub(super) fn found(trouble: Trouble, pod: &Value, reason: &str, message: &str) -> Option<Finding> {
+    let cause = Cause { pod: text(pod, "/metadata/name").to_owned(), ..Cause::of_object(reason, message) };
+    Some(Finding { trouble, cause })
 }
 
 pub(super) fn is_ready(pod: &Value) -> bool {
     conditions(pod).any(|it| it.kind == "Ready" && it.is_true())
 }
 
+/// Whether a pod may still become ready by itself.
+pub(super) fn is_starting(pod: &Value) -> bool {
+    !is_ready(pod) && !is_deleted(pod) && !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
 pub(super) fn is_crash_looping(pod: &Value) -> bool {
     items(pod, "/status/containerStatuses").iter().any(|it| text(it, "/state/waiting/reason") == "CrashLoopBackOff")
 }
 
+/// Whether any container of a pod has ever run, as far as its node reported. In doubt one has.
+pub fn has_started(pod: &Value) -> bool {
+    let is_known = matches!(text(pod, "/status/phase"), "" | "Pending" | "Failed");
+    !is_known || container_list(pod).any(|container| container.has_run())
+}
+
 /// The worst trouble of one pod.
-pub(super) fn finding(pod: &Value, now: Timestamp) -> Option<Finding> {
+pub(super) fn finding(pod: &Value, events: &[Value], now: Timestamp) -> Option<Finding> {
     if is_deleted(pod) {
         return stuck(pod, now);
     }
@@ -78,11 +88,35 @@ pub(super) fn finding(pod: &Value, now: Timestamp) -> Option<Finding> {
         _ if text(pod, "/status/reason") == "NodeLost" => node_lost(pod, "NodeLost"),
         _ if is_ready(pod) => None,
         "Unknown" => node_lost(pod, "NodeLost"),
-        _ => unschedulable(pod)
-            .or_else(|| containers(pod, now))
-            .or_else(|| not_created(pod, now))
-            .or_else(|| not_ready(pod)),
+        _ => {
+            let warnings = events::about(events, pod);
+            unschedulable(pod, &warnings, now)
+                .or_else(|| containers::worst(pod, &warnings, now))
+                .or_else(|| not_created(pod, &warnings, now))
+                .or_else(|| not_ready(pod))
+        }
     }
+}
+
+/// Whether the Events of a pod may tell more than its status.
+pub(super) fn is_unexplained(pod: &Value, now: Timestamp) -> bool {
+    if !is_starting(pod) {
+        return false;
+    }
+    match finding(pod, &[], now).map(|finding| finding.trouble) {
+        // A liveness probe may be behind it.
+        Some(Trouble::Crash) => true,
+        Some(Trouble::NotCreated | Trouble::NotReady) | None => {
+            is_old(pod, now) || container_list(pod).any(|it| it.runs())
+        }
+        Some(_) => false,
+    }
+}
+
+/// Whether a pod is beyond the time in which Warnings about it may be ordinary.
+fn is_old(pod: &Value, now: Timestamp) -> bool {
+    let created = time(pod, "/metadata/creationTimestamp");
+    created.is_none_or(|created| now.duration_since(created) >= START_UP)
 }
 
 /// `deletionTimestamp` is when the pod should be gone at the latest.
@@ -93,11 +127,11 @@ fn stuck(pod: &Value, now: Timestamp) -> Option<Finding> {
     }
     let message =
         format!("is terminating beyond its grace period; {} may not answer, or a finalizer holds it", node(pod));
-    found(Trouble::StuckTerminating, "Terminating", message)
+    found(Trouble::StuckTerminating, pod, "Terminating", &message)
 }
 
 fn node_lost(pod: &Value, reason: &str) -> Option<Finding> {
-    found(Trouble::NodeLost, reason, format!("{} does not answer: {reason}", node(pod)))
+    found(Trouble::NodeLost, pod, reason, &format!("{} does not answer", node(pod)))
 }
 
 fn node(pod: &Value) -> String {
@@ -112,36 +146,51 @@ fn failed(pod: &Value) -> Option<Finding> {
     let reason = text(pod, "/status/reason");
     if !reason.is_empty() {
         let message = with_detail(&format!("failed: {reason}"), &quote(text(pod, "/status/message")));
-        return found(Trouble::Failed, reason, message);
+        return found(Trouble::Failed, pod, reason, &message);
     }
+    let message = || with_detail("failed", &quote(text(pod, "/status/message")));
     container_list(pod)
         .find_map(|container| container.exited())
         .map(|finding| Finding { trouble: Trouble::Failed, ..finding })
-        .or_else(|| found(Trouble::Failed, "PodFailed", with_detail("failed", &quote(text(pod, "/status/message")))))
+        .or_else(|| found(Trouble::Failed, pod, "PodFailed", &message()))
 }
 
-fn unschedulable(pod: &Value) -> Option<Finding> {
-    let refused = condition(pod, "PodScheduled").filter(|it| it.is_false())?;
-    let reason = refused.reason_or("Unschedulable");
-    let message = clip(&one_line(refused.message), 2 * QUOTE_LIMIT);
-    found(Trouble::Unschedulable, reason, with_detail(&format!("cannot be scheduled: {reason}"), &message))
+fn unschedulable(pod: &Value, warnings: &[Warning<'_>], now: Timestamp) -> Option<Finding> {
+    let refusal = |reason: &str, words: &str| {
+        let message = with_detail("cannot be scheduled", &quote(words));
+        found(Trouble::Unschedulable, pod, reason, &message)
+    };
+    if let Some(refused) = condition(pod, "PodScheduled").filter(|it| it.is_false()) {
+        return refusal(refused.reason_or("Unschedulable"), refused.message);
+    }
+    // Not every scheduler writes the condition.
+    let is_free = text(pod, "/spec/nodeName").is_empty() && is_old(pod, now);
+    let failures = warnings.iter().filter(|warning| is_free && warning.reason == "FailedScheduling");
+    events::latest(failures).and_then(|failure| refusal("Unschedulable", &failure.note))
 }
 
-fn containers(pod: &Value, now: Timestamp) -> Option<Finding> {
-    // min_by_key keeps the first of equals: init containers run first, and what they block is no news.
-    container_list(pod).filter_map(|container| container.finding(now)).min_by_key(|finding| finding.trouble)
-}
-
-/// Scheduled long ago and still no container. Only events would tell for certain, so name what it may wait for.
-fn not_created(pod: &Value, now: Timestamp) -> Option<Finding> {
+/// Bound to a node for a while, and still no container.
+fn not_created(pod: &Value, warnings: &[Warning<'_>], now: Timestamp) -> Option<Finding> {
     let mut list = container_list(pod).peekable();
     // One that runs or has run shows that the node got beyond this.
     let waits = list.peek().is_some()
         && list.all(|container| matches!(container.waiting(), "ContainerCreating" | "PodInitializing"));
-    let since = time(pod, "/status/startTime")?;
-    if !waits || now.duration_since(since) < PATIENCE {
+    let age = now.duration_since(time(pod, "/status/startTime")?);
+    if !waits || age < START_UP || !is_old(pod, now) {
         return None;
     }
+    let is_sum = |warning: &&Warning<'_>| warning.note.starts_with("Unable to attach or mount volumes");
+    let failures = || warnings.iter().filter(|it| it.is_about_all() && NOT_CREATED.contains(&it.reason));
+    let failure = events::latest(failures().filter(|it| !is_sum(it))).or_else(|| events::latest(failures()));
+    match failure {
+        Some(failure) => found(Trouble::NotCreated, pod, failure.reason, &quote(&failure.note)),
+        None if age < PATIENCE => None,
+        None => found(Trouble::NotCreated, pod, "ContainerCreating", &waited_for(pod)).map(Finding::of_wait),
+    }
+}
+
+/// Only Events would tell for certain, so name what a pod may wait for.
+fn waited_for(pod: &Value) -> String {
     // The node mounts volumes, then sets up the network and reports this condition, then pulls images.
     let guess = if condition(pod, "PodReadyToStartContainers").is_some_and(|it| it.is_true()) {
         "images to be pulled".to_owned()
@@ -150,8 +199,7 @@ fn not_created(pod: &Value, now: Timestamp) -> Option<Finding> {
         guesses.push("its network".to_owned());
         guesses.join(" or ")
     };
-    let message = format!("its containers are not created yet, it may wait for {guess}");
-    found(Trouble::NotCreated, "ContainerCreating", message)
+    format!("its containers are not created yet, it may wait for {guess}")
 }
 
 /// What a mount can wait for: claims, and Secrets and ConfigMaps that do not exist.
@@ -176,7 +224,7 @@ fn not_ready(pod: &Value) -> Option<Finding> {
     let ready = condition(pod, "Ready").filter(|it| it.is_false())?;
     if ready.reason == "ReadinessGatesNotReady" {
         let message = with_detail("a readiness gate is closed", &quote(ready.message));
-        return found(Trouble::NotReady, ready.reason, message);
+        return found(Trouble::NotReady, pod, ready.reason, &message);
     }
     // The kubelet would have given a reason; the node controller, which speaks for silent nodes, gives none.
     let mut long = container_list(pod).filter(|it| it.role == Role::Long).peekable();
@@ -184,146 +232,7 @@ fn not_ready(pod: &Value) -> Option<Finding> {
     if is_healthy && ready.reason.is_empty() { node_lost(pod, "NodeNotReady") } else { None }
 }
 
-/// A container's status, and what kind of container it is.
-struct Container<'a> {
-    status: &'a Value,
-    role: Role,
-}
-
-#[derive(PartialEq, Eq)]
-enum Role {
-    /// Runs to its end before the others start.
-    Init,
-    /// Runs for as long as the pod: an ordinary container, or an init container that is a sidecar.
-    Long,
-}
-
-fn container_list(pod: &Value) -> impl Iterator<Item = Container<'_>> {
-    let init = items(pod, "/status/initContainerStatuses").iter().map(|status| {
-        let role = if is_sidecar(pod, text(status, "/name")) { Role::Long } else { Role::Init };
-        Container { status, role }
-    });
-    let ordinary = items(pod, "/status/containerStatuses").iter().map(|status| Container { status, role: Role::Long });
-    init.chain(ordinary)
-}
-
-fn is_sidecar(pod: &Value, name: &str) -> bool {
-    items(pod, "/spec/initContainers")
-        .iter()
-        .any(|it| text(it, "/name") == name && text(it, "/restartPolicy") == "Always")
-}
-
-impl Container<'_> {
-    fn title(&self) -> String {
-        let noun = if self.role == Role::Init { "init container" } else { "container" };
-        format!("{noun} \"{}\"", text(self.status, "/name"))
-    }
-
-    fn is_ready(&self) -> bool {
-        flag(self.status, "/ready") == Some(true)
-    }
-
-    /// How it ended the last time, if there was one.
-    fn last_ending(&self) -> Option<&Value> {
-        self.status.pointer("/lastState/terminated").filter(|it| it.is_object())
-    }
-
-    /// Why it waits; empty when it does not.
-    fn waiting(&self) -> &str {
-        text(self.status, "/state/waiting/reason")
-    }
-
-    fn finding(&self, now: Timestamp) -> Option<Finding> {
-        match self.waiting() {
-            "" => self.exited().or_else(|| self.running(now)),
-            "ContainerCreating" | "PodInitializing" => None,
-            "CrashLoopBackOff" => {
-                let message = format!("{} keeps exiting: CrashLoopBackOff", self.title());
-                let last = self.last_ending().map(ending).unwrap_or_default();
-                found(Trouble::Crash, "CrashLoopBackOff", with_detail(&message, &last))
-            }
-            reason if is_image_error(reason) => found(Trouble::Image, reason, self.image_error(reason)),
-            reason => {
-                let message = quote(text(self.status, "/state/waiting/message"));
-                let message = with_detail(&format!("{} cannot start: {reason}", self.title()), &message);
-                found(Trouble::CannotStart, reason, message)
-            }
-        }
-    }
-
-    fn image_error(&self, reason: &str) -> String {
-        let image = clip_front(text(self.status, "/image"), QUOTE_LIMIT);
-        let message = format!("{} cannot pull image \"{image}\": {reason}", self.title());
-        // The kubelet repeats image and reason in front of the registry's answer; only the answer is news.
-        let told = text(self.status, "/state/waiting/message");
-        let answer = ["ErrImagePull: ", "desc = "].iter().fold(told, |rest, lead| after(rest, lead));
-        if answer.starts_with("Back-off pulling image") { message } else { with_detail(&message, &quote(answer)) }
-    }
-
-    /// It has ended, and badly. One that ended well is done.
-    fn exited(&self) -> Option<Finding> {
-        let terminated = self.status.pointer("/state/terminated").filter(|it| it.is_object())?;
-        if number(terminated, "/exitCode") == Some(0) {
-            return None;
-        }
-        let message = format!("{} ended with {}", self.title(), ending(terminated));
-        found(Trouble::Crash, reason_of(terminated), message)
-    }
-
-    fn running(&self, now: Timestamp) -> Option<Finding> {
-        let since = time(self.status, "/state/running/startedAt")?;
-        if self.is_ready() {
-            return None;
-        }
-        if let Some(last) = self.last_ending().filter(|it| number(it, "/exitCode") != Some(0)) {
-            // Between two crashes it runs for a moment. Without this the message would come and go.
-            let message = format!("{} was restarted after {}", self.title(), ending(last));
-            return found(Trouble::Crash, reason_of(last), message);
-        }
-        if now.duration_since(since) < PATIENCE {
-            return None;
-        }
-        let (reason, message) = match (&self.role, flag(self.status, "/started")) {
-            (Role::Init, _) => ("InitContainerRunning", "is still running"),
-            (Role::Long, Some(false)) => ("StartupProbeFailing", "runs but does not pass its startup probe"),
-            (Role::Long, _) => ("ReadinessProbeFailing", "runs but does not pass its readiness probe"),
-        };
-        found(Trouble::NotReady, reason, format!("{} {message}", self.title()))
-    }
-}
-
-fn is_image_error(reason: &str) -> bool {
-    matches!(
-        reason,
-        "ImagePullBackOff"
-            | "ErrImagePull"
-            | "InvalidImageName"
-            | "ErrImageNeverPull"
-            | "ImageInspectError"
-            | "RegistryUnavailable"
-            | "SignatureValidationFailed"
-    )
-}
-
-fn reason_of(terminated: &Value) -> &str {
-    match text(terminated, "/reason") {
-        "" => "Error",
-        reason => reason,
-    }
-}
-
-/// `exit code 137 (OOMKilled): what it said last`
-fn ending(terminated: &Value) -> String {
-    let code = number(terminated, "/exitCode").map_or_else(|| "no exit code".to_owned(), |n| format!("exit code {n}"));
-    with_detail(&format!("{code} ({})", reason_of(terminated)), &quote(text(terminated, "/message")))
-}
-
-/// What follows `lead`, or everything where it does not occur.
-fn after<'a>(words: &'a str, lead: &str) -> &'a str {
-    words.split_once(lead).map_or(words, |(_, rest)| rest)
-}
-
-/// Somebody else's words, short: the end of them, which is where errors and programs tell what went wrong.
-fn quote(words: &str) -> String {
-    clip_front(&one_line(words), QUOTE_LIMIT)
+/// Somebody else's words, short: the start says what was tried, and the end what went wrong.
+pub(super) fn quote(words: &str) -> String {
+    shortened(&one_line(words), QUOTE_LIMIT)
 }

@@ -64,9 +64,10 @@ fn every_verdict_has_a_reason_and_a_line_for_a_person() {
     let Vectors { now, vectors } = vectors();
     for Vector { name, object, .. } in vectors {
         let health = of(&object, now);
-        assert!(health.reason.chars().all(|c| c.is_ascii_alphanumeric()) && !health.reason.is_empty(), "{name}");
-        assert!(!health.message.is_empty() && !health.message.contains('\n'), "{name}");
-        assert!(health.message.len() <= Health::MESSAGE_LIMIT, "{name}");
+        assert!(health.reason().chars().all(|c| c.is_ascii_alphanumeric()) && !health.reason().is_empty(), "{name}");
+        let sentence = health.sentence_about("Kind shop/name");
+        assert!(sentence.contains("Kind shop/name") && !sentence.contains('\n'), "{name}");
+        assert!(health.sentence().len() <= Health::SENTENCE_LIMIT, "{name}");
     }
 }
 
@@ -74,7 +75,7 @@ fn every_verdict_has_a_reason_and_a_line_for_a_person() {
 /// for one, and trimming goes by the kind.
 fn answers(object: &Value, now: Timestamp) -> (Health, Option<Cause>, Option<String>) {
     let is_pod = fields::Kind::of(object) == fields::Kind::Pod;
-    let cause = why(std::slice::from_ref(object), now).filter(|_| is_pod);
+    let cause = why(&Value::Null, std::slice::from_ref(object), &[], now).filter(|_| is_pod);
     (of(object, now), cause, selector_of(object))
 }
 
@@ -192,22 +193,22 @@ fn a_deployment_over_quota_carries_the_refusal() {
         ]},
     });
     let health = of(&deployment, Timestamp::UNIX_EPOCH);
-    assert_eq!((health.state, health.reason.as_str()), (State::InProgress, "FailedCreate"));
-    assert_eq!(health.message, format!("0 of 2 replicas created: {refusal}"));
+    assert_eq!((health.state, health.reason()), (State::InProgress, "FailedCreate"));
+    assert_eq!(health.sentence_about("Deployment shop/web"), format!("{refusal} (Deployment shop/web)"));
 
     let late =
         json!({"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "late"});
     deployment["status"]["conditions"].as_array_mut().expect("a list").push(late);
     let health = of(&deployment, Timestamp::UNIX_EPOCH);
-    assert_eq!((health.state, health.reason.as_str()), (State::Failed, "ProgressDeadlineExceeded"));
-    assert!(health.message.ends_with(refusal), "{}", health.message);
+    assert_eq!((health.state, health.reason()), (State::Failed, "FailedCreate"));
+    assert_eq!(health.sentence(), refusal);
 }
 
 #[test]
 fn a_job_says_what_it_waits_for() {
     let job = |spec: Value, status: Value| {
         let object = json!({"apiVersion": "batch/v1", "kind": "Job", "spec": spec, "status": status});
-        of(&object, Timestamp::UNIX_EPOCH).message
+        of(&object, Timestamp::UNIX_EPOCH).sentence()
     };
     assert_eq!(job(json!({}), json!({"startTime": "2026-05-01T12:00:00Z", "active": 1})), "Job in progress");
     assert_eq!(job(json!({}), json!({})), "Job not started");
@@ -216,18 +217,43 @@ fn a_job_says_what_it_waits_for() {
 
 #[test]
 fn a_cause_explains_a_verdict_and_leaves_it_as_it_was() {
-    let cause = Cause { reason: "ImagePullBackOff".to_owned(), message: "pod web-1: no image".to_owned() };
-    let health = Health::in_progress("ReplicasNotReady", "0 of 1 replica ready").because(&cause);
-    assert_eq!(health, Health::new(State::InProgress, "ImagePullBackOff", "0 of 1 replica ready: pod web-1: no image"));
+    let health = Health::in_progress("RemovingReplicas", "1 replica still to be removed");
+    let cause = Cause { pod: "web-1".to_owned(), ..Cause::of_object("Unschedulable", "cannot be scheduled") };
+    let explained = health.clone().because(cause.clone());
+    assert_eq!((explained.state, explained.reason()), (health.state, "Unschedulable"));
+    // The count may be about other pods than the cause.
+    assert_eq!(explained.sentence(), "cannot be scheduled (pod web-1)");
+    assert_eq!(explained.sentence_about("Deployment shop/web"), "cannot be scheduled (pod web-1, Deployment shop/web)");
+    assert_eq!(health.sentence_about("Deployment shop/web"), "Deployment shop/web: 1 replica still to be removed");
+    assert_eq!((health.is_degraded(), explained.is_degraded()), (false, true));
+    let slow = Cause { is_wait: true, ..Cause::of_object("ContainerCreating", "its containers are not created yet") };
+    assert!(!health.clone().because(slow).is_degraded(), "it may just take time");
+    let exited = Health::failed("JobFailed", "too often").because(Cause::of_object("Error", "exit code 1 (Error)"));
+    assert_eq!((exited.reason(), exited.sentence().as_str()), ("JobFailed", "exit code 1 (Error)"));
+    assert_eq!(explained.without_quotes().sentence(), "Unschedulable");
 }
 
 #[test]
 fn text_is_one_bounded_line_and_never_empty() {
     let health = Health::in_progress("", " \n");
-    assert_eq!((health.reason.as_str(), health.message.as_str()), ("InProgress", "InProgress"));
-    let health = Health::failed("Bad", &"ä\n\t".repeat(1000));
-    assert!(health.message.len() <= Health::MESSAGE_LIMIT && health.message.starts_with("ä ä"), "{}", health.message);
-    assert!(health.message.ends_with('…'));
+    assert_eq!((health.reason(), health.sentence().as_str()), ("InProgress", "InProgress"));
+    let health = Health::failed("Bad", &format!("{}at last", "ä\n\t".repeat(1000)));
+    let sentence = health.sentence();
+    assert!(sentence.len() <= Health::SENTENCE_LIMIT && sentence.starts_with("ä ä"), "{sentence}");
+    assert!(sentence.contains('…') && sentence.ends_with("ä at last"), "{sentence}");
+    let cause =
+        Cause { pod: "p".repeat(253), container: "c".repeat(63), ..Cause::of_object("Bad", &"ä".repeat(1000)) };
+    let sentence = health.because(cause).sentence();
+    assert!(sentence.len() <= Health::SENTENCE_LIMIT && sentence.ends_with("p)"), "{sentence}");
+}
+
+#[test]
+fn a_reason_that_cannot_stand_in_a_condition_is_replaced() {
+    for reason in ["two words", "1st", "ö", "", "Very-odd", "x\ny"] {
+        assert_eq!(Health::failed(reason, "message").reason(), "Failed", "{reason}");
+        assert_eq!(Cause::of_object(reason, "message").reason, "Failed", "{reason}");
+    }
+    assert_eq!(Health::failed("BackoffLimitExceeded", "").reason(), "BackoffLimitExceeded");
 }
 
 #[test]

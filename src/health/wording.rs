@@ -1,6 +1,7 @@
-//! Making text from a cluster fit for a status: one line, bounded, cut where a person loses least.
+//! Making text from a cluster fit for a status.
 
-const ELLIPSIS: &str = "…";
+/// Longest reason of a condition that we write.
+const WORD_LIMIT: usize = 64;
 
 /// Runs of white space and control characters become one space: registries and programs answer in several lines.
 pub(super) fn one_line(text: &str) -> String {
@@ -10,28 +11,12 @@ pub(super) fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// At most `limit` bytes, cut at the end.
-pub(super) fn clip(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut end = limit.saturating_sub(ELLIPSIS.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{ELLIPSIS}", &text[..end])
-}
-
-/// At most `limit` bytes, cut at the front: in a chain of wrapped errors, and in a program's last words, the end tells.
-pub(super) fn clip_front(text: &str, limit: usize) -> String {
-    if text.len() <= limit {
-        return text.to_owned();
-    }
-    let mut start = text.len() - limit.saturating_sub(ELLIPSIS.len());
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    format!("{ELLIPSIS}{}", &text[start..])
+/// A reason that may stand in a condition: others write what they like into theirs.
+pub(super) fn word(reason: &str) -> Option<&str> {
+    let is_word = reason.starts_with(|c: char| c.is_ascii_alphabetic())
+        && reason.bytes().all(|b| b.is_ascii_alphanumeric())
+        && reason.len() <= WORD_LIMIT;
+    is_word.then_some(reason)
 }
 
 /// `1 replica`, `2 replicas`.

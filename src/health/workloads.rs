@@ -5,9 +5,9 @@
 
 use serde_json::Value;
 
-use super::Health;
 use super::fields::{Condition, conditions, count, flag, number, text};
 use super::wording::{counted, with_detail};
+use super::{Cause, Health};
 
 /// A count that is not yet what it should be: reason and message.
 struct Gap(&'static str, String);
@@ -41,10 +41,8 @@ fn replicas(object: &Value) -> i64 {
 pub(super) fn deployment(object: &Value) -> Health {
     let is_late = |it: &Condition<'_>| it.kind == "Progressing" && it.reason == "ProgressDeadlineExceeded";
     if let Some(late) = conditions(object).find(is_late) {
-        // Why there was no progress is more useful than that there was none.
-        let detail = refusal(object).map_or(late.message, |refused| refused.message);
-        let message = with_detail("the rollout made no progress within its deadline", detail);
-        return Health::failed("ProgressDeadlineExceeded", &message);
+        let message = with_detail("the rollout made no progress within its deadline", late.message);
+        return refused(Health::failed("ProgressDeadlineExceeded", &message), refusal(object));
     }
     let paused = flag(object, "/spec/paused").unwrap_or(false);
     let Some(Gap(reason, message)) = deployment_gap(object, paused) else {
@@ -56,13 +54,15 @@ pub(super) fn deployment(object: &Value) -> Health {
         };
     };
     let message = if paused { format!("is paused: {message}") } else { message };
-    match refusal(object) {
-        Some(refused) => {
-            let message = with_detail(&message, refused.message);
-            Health::in_progress(refused.reason_or("FailedCreate"), &message)
-        }
-        None if paused => Health::in_progress("DeploymentPaused", &message),
-        None => Health::in_progress(reason, &message),
+    let reason = if paused { "DeploymentPaused" } else { reason };
+    refused(Health::in_progress(reason, &message), refusal(object))
+}
+
+/// With the API server's refusal to create pods as the cause, if there is one.
+fn refused(health: Health, refusal: Option<Condition<'_>>) -> Health {
+    match refusal {
+        Some(refusal) => health.because(Cause::of_object(refusal.reason_or("FailedCreate"), refusal.message)),
+        None => health,
     }
 }
 
@@ -116,10 +116,9 @@ pub(super) fn replica_set(object: &Value) -> Health {
     let labelled = count(object, "/status/fullyLabeledReplicas");
     let available = count(object, "/status/availableReplicas");
     let ready = count(object, "/status/readyReplicas");
-    if let Some(refused) = conditions(object).find(is_replica_failure) {
+    if let Some(refusal) = conditions(object).find(is_replica_failure) {
         let have = format!("{total} of {} created", counted(wanted, "replica"));
-        let message = with_detail(&have, refused.message);
-        return Health::in_progress(refused.reason_or("ReplicaFailure"), &message);
+        return refused(Health::in_progress("CreatingReplicas", &have), Some(refusal));
     }
     let gap = short("CreatingReplicas", labelled, wanted, "created with all labels")
         .or_else(|| short("ReplicasUnavailable", available, wanted, "available"))

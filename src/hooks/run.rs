@@ -252,6 +252,18 @@ impl Runner<'_> {
         self.let_go_of(kind, &id, job).await
     }
 
+    /// Deletes an object of a run as it was looked at. False where it has changed since, or is another.
+    ///
+    /// The garbage collector deletes its pods afterwards.
+    pub async fn cancel(&self, kind: &Kind, id: &ObjectId, looked_at: &ObjectMeta) -> Result<bool, HookError> {
+        let deleted = self.calls.delete_unchanged(kind, id, looked_at).await;
+        let is_deleted = deleted.map_err(|error| HookError::Refused { id: Box::new(id.clone()), error })?;
+        if is_deleted {
+            self.let_go_of(kind, id, looked_at).await?;
+        }
+        Ok(is_deleted)
+    }
+
     /// Deletes the objects of a run.
     pub async fn remove(&self, hook: &HookRecord, run: &str) -> Result<(), HookError> {
         for planned in &self.objects(hook, run)? {

@@ -4,10 +4,11 @@
 //! at the object: it carries the run that it was made for. What has ended is written down before it is cleaned up. So every hook
 //! runs once per event, and the turn ends where there is something to wait for; the watch on the object begins the next one.
 //!
-//! What is newer waits until a hook that runs has ended, and goes ahead of the next.
+//! What is newer waits until a hook that runs has ended, and goes ahead of the next. A hook whose pod never started is ended for it.
 
 mod course;
 mod leaving;
+mod stuck;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,28 +16,86 @@ use std::time::Duration;
 use super::journal::Stage;
 use super::{ReconcileError, Subject};
 use crate::discovery::Kinds;
+use crate::health::Cause;
 use crate::hooks::run::{self, Runner};
 use crate::hooks::{self, Event};
 use crate::manifest::{self, Hook};
 use crate::object::ObjectId;
 use crate::release::{HookRecord, Own, Release, Status, Summary};
 use course::HookCourse;
+use leaving::WITHOUT;
 
-/// What a turn waits for.
+/// What a turn waits for. The cause comes first, where the hook does not get on.
 #[derive(Debug, thiserror::Error)]
-#[error("waiting for the {} hook {id}{more}", event.as_str())]
+#[error("{}waiting for the {} hook {id}{}", cause_of(cause.as_ref()), event.as_str(), advice(self))]
 pub struct Waiting {
     event: Event,
     id: ObjectId,
-    more: &'static str,
+    what: Awaited,
+    /// Why it does not get on.
+    cause: Option<Cause>,
     /// When to look again at the latest.
     pub look: Duration,
+}
+
+/// What has to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    /// It has to end.
+    End,
+    /// It has to end, and something newer waits for that.
+    EndForNewer(Newer),
+    /// What is in its place has to go.
+    Place,
+}
+
+/// What waits until a hook that runs has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Newer {
+    Spec,
+    Deletion,
+}
+
+fn cause_of(cause: Option<&Cause>) -> String {
+    cause.map(|cause| format!("{}; ", cause.sentence())).unwrap_or_default()
+}
+
+/// What a person may do about it.
+fn advice(waiting: &Waiting) -> String {
+    let delete = || kubectl_delete(&waiting.id);
+    match (waiting.what, &waiting.cause) {
+        (Awaited::Place, _) => ", which follows when what is in its place has gone".to_owned(),
+        (Awaited::End, None) => String::new(),
+        (Awaited::End, Some(_)) if matches!(waiting.event, Event::PreDelete | Event::PostDelete) => {
+            format!("; to run it again: {}; or {WITHOUT}", delete())
+        }
+        (Awaited::End, Some(_)) => {
+            format!("; a newer spec replaces it if it never started; to run it again: {}", delete())
+        }
+        (Awaited::EndForNewer(newer), _) => {
+            let newer = match newer {
+                Newer::Spec => "a newer spec",
+                Newer::Deletion => "the deletion",
+            };
+            format!("; {newer} is queued until it ends; to skip the wait: {}", delete())
+        }
+    }
+}
+
+fn kubectl_delete(id: &ObjectId) -> String {
+    let namespace = id.namespace.as_ref().map(|namespace| format!(" -n {namespace}")).unwrap_or_default();
+    format!("kubectl delete {} {}{namespace}", id.kind.to_lowercase(), id.name)
 }
 
 impl Waiting {
     /// Whether the release's objects have gone by then.
     pub fn is_after_deletion(&self) -> bool {
         self.event == Event::PostDelete
+    }
+
+    /// Why the hook does not get on, if it does not just take time.
+    pub fn cause(&self) -> Option<&Cause> {
+        self.cause.as_ref().filter(|cause| !cause.is_wait)
     }
 }
 
@@ -99,8 +158,9 @@ impl Subject<'_> {
         let mut course = HookCourse { subject: self, event: mark.event, release, is_wanted: false, is_unsaved: false };
         match Box::pin(course.end_unwanted(mark)).await {
             Err(ReconcileError::AtHook(waiting)) => {
-                let more = "; what is newer follows when it has ended";
-                Err(ReconcileError::AtHook(Box::new(Waiting { more, ..*waiting })))
+                let is_deletion = self.cr.metadata.deletion_timestamp.is_some();
+                let what = Awaited::EndForNewer(if is_deletion { Newer::Deletion } else { Newer::Spec });
+                Err(ReconcileError::AtHook(Box::new(Waiting { what, ..*waiting })))
             }
             ended => ended,
         }

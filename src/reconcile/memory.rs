@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use super::awaiting::Pending;
+use super::explaining::{Explained, Reported};
 use super::fights::Fights;
 use super::journal::SELDOM;
 use super::pace::Pace;
 use crate::drift::Hash;
-use crate::health::Cause;
 use crate::object::ObjectId;
 use crate::release::Release;
 use crate::status::Failure;
@@ -26,9 +26,11 @@ pub struct Remembered {
     /// The input of the running attempt, once it is known.
     pub trying: Option<Input>,
     /// Why objects are not ready, and when to ask again.
-    pub causes: HashMap<ObjectId, Cause>,
+    pub causes: HashMap<ObjectId, Explained>,
     pub asked: u32,
     pub ask_at: Option<Instant>,
+    /// Which causes were reported.
+    pub reported: Reported,
     pub fights: Fights,
     pub repairs: Repairs,
     /// A revision that the status does not tell of yet.
@@ -65,7 +67,7 @@ impl Remembered {
     fn is_nothing(&self) -> bool {
         let Remembered { refused, trying, causes, asked: _, ask_at, fights, untold, problems, .. } = self;
         let Remembered { harmless, unwatched, try_at, repairs, warned, answered, .. } = self;
-        let Remembered { is_without_release, is_let_go, awaited, pace, .. } = self;
+        let Remembered { is_without_release, is_let_go, awaited, pace, reported, .. } = self;
         refused.is_none()
             && trying.is_none()
             && causes.is_empty()
@@ -79,6 +81,7 @@ impl Remembered {
             && answered.is_none()
             && awaited.is_none()
             && pace.is_at_rest()
+            && reported.is_nothing()
             && !is_without_release
             && !is_let_go
             && warned.is_none_or(|(_, at)| at.elapsed() > SELDOM)

@@ -71,8 +71,8 @@ impl Subject<'_> {
         }
         let category = error.category();
         let why = self.shown(&error.to_string());
-        // helm shows it in a column: the lines of a log are told in the condition.
-        let first = why.lines().next().unwrap_or_default().trim_end_matches("; its last lines:");
+        // helm shows it in a column.
+        let first = why.lines().next().unwrap_or_default();
         let mut failed = pending.with_status(Status::Failed, &in_helms_words(pending, first));
         if let Some(own) = &mut failed.own {
             fill_in(&mut own.objects, applied);

@@ -2,21 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::holds::held_sentence;
+use super::hooking::Waiting;
 use super::journal::Stage;
 use super::memory::Untold;
 use super::recording::is_install;
 use super::subject::CR_MANAGER;
 use super::{Next, ReconcileError, Standing, Subject};
 use crate::children::{Sight, ends_by_itself};
-use crate::health::{self, Cause, Health, Scale, State, scale};
+use crate::health::{Health, Scale, State, scale};
 use crate::object::ObjectId;
-use crate::release::{self, Own, Release};
+use crate::release::{Applied, Own, Release};
 use crate::status::{self, Deployed, Failure, Present, Report};
 
 impl Subject<'_> {
@@ -33,9 +33,7 @@ impl Subject<'_> {
         }
         let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
         self.learn_records(record.into_iter());
-        let own = standing.as_ref().and_then(|standing| standing.own.as_ref());
-        let observed = self.stage(Stage::Observe, self.observe(own.map_or(&[], |own| &own.objects)));
-        let (objects, mut next) = observed.await;
+        let (objects, mut next) = self.stage(Stage::Observe, self.observe(standing.as_deref())).await;
         let record = standing.as_ref().and_then(|standing| standing.record.as_ref());
         if let (Some(record), None) = (record, &failure)
             && let Some(wait) = self.put_off(record, &objects)
@@ -49,6 +47,7 @@ impl Subject<'_> {
             next = sooner(next, after);
         }
         let standing = standing.as_deref();
+        self.report_causes(&objects, standing.map_or(0, |standing| standing.revision)).await;
         // Whoever failed is told in the log by what comes of the turn.
         let has_failed = failure.is_some();
         let failure = failure.or_else(|| standing.and_then(Standing::failure));
@@ -214,6 +213,14 @@ impl Subject<'_> {
         self.conditions().any(|condition| condition["type"] == "Ready" && condition["message"] == message)
     }
 
+    /// Whether the last status says why it is not ready in words that begin so.
+    pub(super) fn is_ready_message(&self, start: &str) -> bool {
+        let is_meant = |condition: &Value| {
+            condition["type"] == "Ready" && condition["message"].as_str().is_some_and(|it| it.starts_with(start))
+        };
+        self.conditions().any(is_meant)
+    }
+
     pub async fn write_status(&self, report: &Report<'_>) -> Result<(), ReconcileError> {
         self.write(|old, now| status::next(old, report, now)).await
     }
@@ -224,10 +231,11 @@ impl Subject<'_> {
         self.write(|old, now| status::leaving(old, generation, message, is_removed, now)).await
     }
 
-    /// While a hook runs.
-    pub async fn write_at_hook(&self, message: &str) -> Result<(), ReconcileError> {
+    /// While a hook runs, or does not get on for a reason.
+    pub async fn write_at_hook(&self, waiting: &Waiting) -> Result<(), ReconcileError> {
         let generation = self.cr.metadata.generation.unwrap_or_default();
-        self.write(|old, now| status::at_hook(old, generation, message, now)).await
+        let (cause, message) = (waiting.cause().map(|cause| cause.reason.as_str()), waiting.to_string());
+        self.write(|old, now| status::at_hook(old, generation, (cause, &message), now)).await
     }
 
     /// While a rollout waits for an object.
@@ -268,9 +276,10 @@ impl Subject<'_> {
     }
 
     /// The health of a release's objects, from the watches, and when to look again.
-    async fn observe(&self, objects: &[release::Applied]) -> (Vec<(ObjectId, Health)>, Next) {
+    async fn observe(&self, standing: Option<&Standing>) -> (Vec<(ObjectId, Health)>, Next) {
+        let own = standing.and_then(|standing| standing.own.as_ref());
         let mut healths = vec![];
-        for applied in objects {
+        for applied in own.iter().flat_map(|own| &own.objects) {
             let key = applied.id.key();
             let health = match self.context.children.sight(&key) {
                 // Others may watch the kind, but nobody corrects what this one says.
@@ -288,12 +297,12 @@ impl Subject<'_> {
             };
             healths.push((applied.id.clone(), health));
         }
-        let next = self.explain(&mut healths).await;
+        let next = self.explain(&mut healths, standing).await;
         (healths, next)
     }
 
     /// How many pods the release has, from the watches. None where they have not told yet.
-    fn scale(&self, objects: &[release::Applied]) -> Option<Option<Scale>> {
+    fn scale(&self, objects: &[Applied]) -> Option<Option<Scale>> {
         if !self.context.watch.watch_dependents {
             return None;
         }
@@ -306,61 +315,6 @@ impl Subject<'_> {
             }
         }
         Some(scale::of_release(&self.release, workloads))
-    }
-
-    /// While workloads are not ready, and only then, their pods are asked why, less and less often.
-    async fn explain(&self, healths: &mut [(ObjectId, Health)]) -> Next {
-        const FIRST: Duration = Duration::from_secs(2);
-        const LONGEST: Duration = Duration::from_secs(60);
-        let waiting: Vec<ObjectId> = healths
-            .iter()
-            .filter(|(id, health)| has_pods(id) && !health.is_ready())
-            .map(|(id, _)| id.clone())
-            .collect();
-        let memory = &self.context.memory;
-        if waiting.is_empty() {
-            memory.with(&self.owner.uid, |memory| {
-                memory.causes.clear();
-                (memory.asked, memory.ask_at) = (0, None);
-            });
-            return Next::Rest;
-        }
-        let now = Instant::now();
-        let due = memory.with(&self.owner.uid, |memory| *memory.ask_at.get_or_insert(now + FIRST) <= now);
-        if due {
-            for id in &waiting {
-                let cause = self.cause(id).await;
-                memory.with(&self.owner.uid, |memory| match cause {
-                    Some(cause) => drop(memory.causes.insert(id.clone(), cause)),
-                    None => drop(memory.causes.remove(id)),
-                });
-            }
-            memory.with(&self.owner.uid, |memory| {
-                memory.asked += 1;
-                memory.ask_at = Some(now + FIRST.saturating_mul(1 << memory.asked.min(5)).min(LONGEST));
-            });
-        }
-        memory.with(&self.owner.uid, |memory| {
-            for (id, health) in healths.iter_mut().filter(|(id, health)| has_pods(id) && !health.is_ready()) {
-                if let Some(cause) = memory.causes.get(id) {
-                    *health = health.clone().because(cause);
-                }
-            }
-            Next::Look(
-                memory.ask_at.map_or(FIRST, |at| at.saturating_duration_since(now).max(Duration::from_millis(100))),
-            )
-        })
-    }
-
-    /// Why a workload's pods are not ready. What cannot be asked is not explained: the workload's own state is told anyway.
-    async fn cause(&self, id: &ObjectId) -> Option<Cause> {
-        let kind = self.context.kinds.kinds().any_version(&id.group, &id.kind)?;
-        let live = self.calls.get(&kind, id).await.ok()??;
-        let selector = health::selector_of(&serde_json::to_value(live).ok()?)?;
-        let pods: Api<Pod> = Api::namespaced(self.calls.hands(), id.namespace.as_deref()?);
-        let list = self.calls.within(pods.list(&ListParams::default().labels(&selector).limit(50))).await.ok()?;
-        let pods: Vec<Value> = list.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect();
-        health::why(&pods, Timestamp::now())
     }
 }
 
@@ -389,11 +343,4 @@ fn is_about_uid(refusal: &kube::core::Status) -> bool {
 
 fn has_replicas(id: &ObjectId) -> bool {
     matches!((id.group.as_str(), id.kind.as_str()), ("apps", "Deployment" | "StatefulSet" | "ReplicaSet"))
-}
-
-fn has_pods(id: &ObjectId) -> bool {
-    matches!(
-        (id.group.as_str(), id.kind.as_str()),
-        ("apps", "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet") | ("batch", "Job")
-    )
 }

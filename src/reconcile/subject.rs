@@ -17,6 +17,7 @@ use super::memory::{Input, Memory, Remembered};
 use crate::account::Accounts;
 use crate::applyset::{self, Contents};
 use crate::calls::Calls;
+use crate::causes::Refused;
 use crate::chart::Chart;
 use crate::chart::reload::Live;
 use crate::children::Children;
@@ -81,6 +82,8 @@ pub struct Context {
     pub resources: Arc<Resources>,
     pub settings: Arc<Settings>,
     pub trust: Trust,
+    /// Whether it was reported that Events may not be read.
+    pub events_refused: Refused,
 }
 
 /// A custom resource and everything around it.

@@ -16,6 +16,7 @@ use serde_json::json;
 
 use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
+use crate::ellipsis;
 use crate::error::sentence;
 use crate::leader::guard::is_refusal;
 use crate::printable::escaped;
@@ -245,15 +246,7 @@ impl Told {
 
 /// A note as the API server takes it, which anybody may read in a terminal.
 fn shortened(message: &str) -> String {
-    let message = &*escaped(message);
-    if message.len() <= LONGEST {
-        return message.to_owned();
-    }
-    let mut end = LONGEST - '…'.len_utf8();
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}…", &message[..end])
+    ellipsis::shortened(&escaped(message), LONGEST)
 }
 
 #[cfg(test)]
@@ -278,7 +271,7 @@ mod tests {
     #[test]
     fn a_long_note_is_cut_at_a_character() {
         let note = shortened(&"ä".repeat(600));
-        assert!(note.len() <= LONGEST && note.ends_with("ä…"));
+        assert!(note.len() <= LONGEST && note.contains("ä…ä") && note.ends_with('ä'));
     }
 
     #[test]

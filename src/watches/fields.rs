@@ -21,7 +21,7 @@ use crate::release::name::NameError;
 use crate::values::OverrideError;
 use crate::values::from::Source;
 
-const KNOWN: [&str; 27] = [
+const KNOWN: [&str; 28] = [
     "group",
     "version",
     "kind",
@@ -46,6 +46,7 @@ const KNOWN: [&str; 27] = [
     "valuesFromAnnotation",
     "lookup",
     "hookTimeout",
+    "logTail",
     "allow",
     "adopt",
     "serviceAccountName",
@@ -177,6 +178,7 @@ pub struct Fields {
     pub retries: u32,
     pub progress_deadline: Option<Duration>,
     pub hook_timeout: Option<Duration>,
+    pub log_tail: u32,
     /// Names without a meaning: where they stand, and a sentence about each.
     pub unknown: Vec<(Vec<String>, String)>,
 }
@@ -218,6 +220,7 @@ impl Fields {
             retries: number(map, "retries", 0, "; 0 is one try and no more")?.unwrap_or(RETRIES),
             progress_deadline: duration(map, "progressDeadline")?.filter(|deadline| !deadline.is_zero()),
             hook_timeout: duration(map, "hookTimeout")?.filter(|limit| !limit.is_zero()),
+            log_tail: number(map, "logTail", 0, "; 0 reads no logs")?.unwrap_or_default(),
             unknown: unknown(map, &unknown_in_selector),
         })
     }

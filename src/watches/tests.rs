@@ -51,6 +51,7 @@ fn an_entry_without_options_has_the_defaults() {
     assert_eq!((&watch.selector, &watch.release_namespace, &watch.overrides), (&None, &None, &Overrides::default()));
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (10, OnFailure::Stop, 3));
     assert_eq!((watch.progress_deadline, &watch.release_name), (None, &NameTemplate::default()));
+    assert_eq!(watch.log_tail, 0, "no logs are read");
 }
 
 #[test]
@@ -70,6 +71,7 @@ fn every_option_is_read() {
   retries: 5
   progressDeadline: 10m
   hookTimeout: 30m
+  logTail: 20
   releaseName: '{{ .kind }}-{{ .metadata.name }}'
 ")
     .unwrap();
@@ -82,7 +84,7 @@ fn every_option_is_read() {
     assert_eq!(watch.release_namespace.as_deref(), Some("apps"));
     assert_eq!((watch.max_history, watch.on_failure, watch.retries), (0, OnFailure::Rollback, 5));
     assert_eq!(watch.progress_deadline, Some(Duration::from_secs(600)));
-    assert_eq!(watch.hook_timeout, Some(Duration::from_secs(1800)));
+    assert_eq!((watch.hook_timeout, watch.log_tail), (Some(Duration::from_secs(1800)), 20));
     assert_eq!(watch.release_name.name("A", None, "web"), "a-web");
 }
 

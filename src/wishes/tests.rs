@@ -29,6 +29,7 @@ fn watch() -> Watch {
         retries: 7,
         progress_deadline: Some(Duration::from_secs(540)),
         hook_timeout: Some(Duration::from_secs(11)),
+        log_tail: 0,
     }
 }
 

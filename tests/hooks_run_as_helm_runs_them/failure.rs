@@ -1,10 +1,11 @@
 //! A hook that fails stops its release, and says why.
 
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::{colour, colour_of, hook, project};
 use crate::harness::jobs::Jobs;
-use crate::harness::until;
+use crate::harness::{Project, until};
 
 #[tokio::test]
 async fn a_hook_that_fails_says_why_and_nothing_is_applied() {
@@ -20,9 +21,8 @@ async fn a_hook_that_fails_says_why_and_nothing_is_applied() {
     project.apply("web", json!({"colour": "red", "behaviour": "fail"})).await;
     let told = project.not_ready("web", "HookFailed").await;
     let message = told["message"].as_str().unwrap();
-    for words in
-        ["the pre-upgrade hook Job", "migrate", "BackoffLimitExceeded", "exit code 1 (Error)", "its last lines:"]
-    {
+    let cause = "failed: exit code 1 (Error) (container \"main\" of pod migrate-";
+    for words in ["the pre-upgrade hook Job", "migrate", "BackoffLimitExceeded", cause] {
         assert!(message.contains(words), "{words}: {message}");
     }
     until("an event tells it", async || {
@@ -76,7 +76,7 @@ async fn a_hook_has_a_time_limit() {
     project.apply("web", colour("blue")).await;
     let told = project.not_ready("web", "HookFailed").await;
     let message = told["message"].as_str().unwrap();
-    assert!(message.contains("did not end within 2 s") && message.contains("is running"), "{message}");
+    assert!(message.contains("did not end within 2 s") && message.contains("it is still running"), "{message}");
     until("it is removed", async || project.get("batch/v1", "Job", "hangs").await.is_none().then_some(())).await;
     assert!(project.get("v1", "ConfigMap", "web").await.is_none());
 }
@@ -95,4 +95,51 @@ async fn a_hook_after_the_upgrade_that_fails_brings_the_last_good_revision_back(
     project.condition("web", "Held", "True").await;
     assert_eq!(colour_of(&project, "web").await.as_deref(), Some("blue"));
     assert_eq!(jobs.names(), ["after", "back"]);
+}
+
+const PRINTED: &str = "a line printed by a kwok pod";
+
+/// What the operator asked of logs.
+fn log_reads(project: &Project, since: Timestamp) -> Vec<String> {
+    project.calls_since(since).into_iter().filter(|call| call.contains("/log?")).collect()
+}
+
+#[tokio::test]
+async fn logs_are_read_only_where_the_watch_asks_and_only_the_operators_log_has_them() {
+    for (field, is_on) in [("retries: 0", false), ("retries: 0\nlogTail: 5", true)] {
+        let asks = "helm.sh/hook-output-log-policy: hook-succeeded,hook-failed";
+        let project =
+            project(&[hook("good", "pre-install", asks, ""), hook("bad", "post-install", asks, "fail")]).await;
+        project.watch_with(field);
+        let (operator, since) = (project.run(), Timestamp::now());
+        project.apply("web", colour("blue")).await;
+        project.not_ready("web", "RetriesExhausted").await;
+        let log = operator.log();
+        let lines = log.lines().filter(|line| line.contains("HookLog") && line.contains(&format!("| {PRINTED}")));
+        assert_eq!(lines.count(), if is_on { 2 } else { 0 }, "{field}: {log}");
+        let reads = log_reads(&project, since);
+        assert_eq!(!reads.is_empty(), is_on, "{field}: {reads:?}");
+        assert!(reads.iter().all(|read| read.contains("tailLines=5")), "{reads:?}");
+        assert!(!project.status("web").await.to_string().contains(PRINTED), "{field}");
+        for reason in ["HookFailed", "RetriesExhausted"] {
+            let events = project.events("web", reason).await;
+            assert!(!format!("{events:?}").contains(PRINTED), "{events:?}");
+        }
+        // A person has rights of their own.
+        let web = project.named("web");
+        assert!(!project.cli(&["status", &web]).good().contains(PRINTED), "nobody asked for logs");
+        let shown = project.cli(&["status", &web, "--logs"]).good();
+        assert!(shown.contains(&format!("/main | {PRINTED}")), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_is_missing_is_named() {
+    let project = project(&[hook("migrate", "pre-install", "", "start-error")]).await;
+    project.watch_with("retries: 0");
+    let _operator = project.run();
+    project.apply("web", colour("blue")).await;
+    let told = project.not_ready("web", "RetriesExhausted").await;
+    let message = told["message"].as_str().unwrap();
+    assert!(message.contains("exec: \"sh\": executable file not found in $PATH"), "{message}");
 }

@@ -14,11 +14,13 @@ use kube::api::{DynamicObject, ListParams};
 use kube::core::{ObjectList, Request};
 use serde_json::{Value, json};
 
+use super::logs;
 use super::picture::{self, Facts, Picture};
 use super::told::{Listed, Told};
-use super::tree::{self, Seen};
+use super::tree::{self, Below, Seen};
 use crate::applyset;
 use crate::calls::Calls;
+use crate::causes;
 use crate::cli::access::{Found, Session, other_owner, release_name};
 use crate::cli::output::tell;
 use crate::discovery::{Kind, Kinds};
@@ -33,6 +35,8 @@ const PAGE: u32 = 500;
 const SOME: u32 = 20;
 /// Kinds that are asked about at once.
 const AT_ONCE: usize = 8;
+/// Objects whose Events are read: each is a call.
+const MOST_ASKED: usize = 10;
 
 /// Which custom resources of a kind.
 #[derive(Clone, Debug, Default)]
@@ -120,8 +124,14 @@ pub async fn marked(session: &Session, namespace: Option<&str>) -> Vec<Kind> {
     ours.map(|(kind, _)| kind).collect()
 }
 
-/// All that there is to say about a custom resource. None where it is not there any more.
-pub async fn picture(session: &Session, kinds: &Kinds, found: &Found) -> anyhow::Result<Option<Picture>> {
+/// All that there is to say about a custom resource, with the last lines of containers that failed where they are asked for. None
+/// where it is not there any more.
+pub async fn picture(
+    session: &Session,
+    kinds: &Kinds,
+    found: &Found,
+    with_logs: bool,
+) -> anyhow::Result<Option<Picture>> {
     let (name, namespace) = (found.cr.metadata.name.as_deref(), found.cr.metadata.namespace.as_deref());
     let told = list(session, &found.kind, &Which { name, namespace, ..Which::default() }).await;
     let told = told
@@ -143,14 +153,20 @@ pub async fn picture(session: &Session, kinds: &Kinds, found: &Found) -> anyhow:
     let ids = members(&told, &history, kinds);
     let seen = join_all(ids.iter().map(|id| seen(&session.calls, kinds, id))).await;
     let members: Vec<(ObjectId, Seen)> = ids.into_iter().zip(seen).collect();
-    let owned = owned(&session.calls, kinds, &members, &mut unknown).await;
+    let below = below(&session.calls, kinds, &members, &mut unknown).await;
+    let objects = tree::grow(&members, &below, Timestamp::now());
+    let logs = match with_logs {
+        true => logs::of(&session.calls, kinds, &objects, latest).await,
+        false => vec![],
+    };
     let mut redactor = Redactor::default();
     mask::learn(&mut redactor, history.iter());
     let picture = Picture {
         told,
         release: latest.map(Facts::of),
-        objects: tree::grow(&members, &owned, Timestamp::now()),
+        objects,
         hooks: latest.map(picture::hooks).unwrap_or_default(),
+        logs,
         unknown,
     };
     Ok(Some(picture.redacted(&redactor)))
@@ -199,8 +215,8 @@ async fn seen(calls: &Calls, kinds: &Kinds, id: &ObjectId) -> Seen {
     }
 }
 
-/// What Kubernetes made of these objects: ReplicaSets, Jobs and pods.
-async fn owned(calls: &Calls, kinds: &Kinds, members: &[(ObjectId, Seen)], unknown: &mut Vec<String>) -> Vec<Value> {
+/// What Kubernetes made of these objects: ReplicaSets, Jobs and pods. And Events about those that are not ready.
+async fn below(calls: &Calls, kinds: &Kinds, members: &[(ObjectId, Seen)], unknown: &mut Vec<String>) -> Below {
     let live = |(id, seen): &(ObjectId, Seen)| match seen {
         Seen::Live(live) => Some((id.namespace.clone()?, id.kind.clone(), live.clone())),
         _ => None,
@@ -216,15 +232,34 @@ async fn owned(calls: &Calls, kinds: &Kinds, members: &[(ObjectId, Seen)], unkno
             owned.push(job);
         }
     }
+    let (mut asked, now) = (vec![], Timestamp::now());
     for (namespace, kind, workload) in &workloads {
+        if kind == "Pod" {
+            asked.extend(
+                health::unexplained(workload, std::slice::from_ref(workload), now)
+                    .into_iter()
+                    .map(|uid| (namespace, uid)),
+            );
+        }
         let Some(selector) = health::selector_of(workload) else { continue };
         if kind == "Deployment" {
             owned.extend(some(calls, kinds, ("apps", "ReplicaSet"), namespace, Some(&selector), &mut refusals).await);
         }
-        owned.extend(some(calls, kinds, ("", "Pod"), namespace, Some(&selector), &mut refusals).await);
+        let pods = some(calls, kinds, ("", "Pod"), namespace, Some(&selector), &mut refusals).await;
+        if !health::of(workload, now).is_ready() {
+            asked.extend(health::unexplained(workload, &pods, now).into_iter().map(|uid| (namespace, uid)));
+        }
+        owned.extend(pods);
+    }
+    let mut events = vec![];
+    for (namespace, uid) in asked.into_iter().take(MOST_ASKED) {
+        match causes::events_about(namespace, &[uid], calls).await {
+            Ok(found) => events.extend(found),
+            Err(error) => drop(refusals.insert(format!("events in {namespace}: {}", sentence(&error)))),
+        }
     }
     unknown.extend(refusals);
-    owned
+    Below { owned, events }
 }
 
 async fn some(

@@ -3,6 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::logs::Tail;
 use super::rows;
 use super::told::{Ready, Told, ago};
 use super::tree::{self, Node};
@@ -25,6 +26,7 @@ pub struct Picture {
     pub release: Option<Facts>,
     pub objects: Vec<Node>,
     pub hooks: Vec<Hook>,
+    pub logs: Vec<Tail>,
     /// What could not be found out.
     pub unknown: Vec<String>,
 }
@@ -91,11 +93,13 @@ impl Picture {
     pub fn redacted(mut self, redactor: &Redactor) -> Self {
         fn walk(nodes: &mut [Node], redactor: &Redactor) {
             for node in nodes {
-                node.health.message = redactor.text(&node.health.message).into_owned();
+                node.health = node.health.clone().with_texts(|text| redactor.text(text).into_owned());
                 walk(&mut node.below, redactor);
             }
         }
         walk(&mut self.objects, redactor);
+        let shown = |tail: Tail| tail.with_texts(|text| redactor.text(text).into_owned());
+        self.logs = self.logs.into_iter().map(shown).collect();
         redactor.status(&mut self.told.status);
         if let Some(release) = &mut self.release {
             release.description = redactor.text(&release.description).into_owned();
@@ -107,11 +111,12 @@ impl Picture {
     pub fn without_quotes(mut self) -> Self {
         fn walk(nodes: &mut [Node]) {
             for node in nodes {
-                node.health.message = node.health.reason.clone();
+                node.health = node.health.clone().without_quotes();
                 walk(&mut node.below);
             }
         }
         walk(&mut self.objects);
+        self.logs.clear();
         self.told = self.told.without_quotes();
         if let Some(release) = &mut self.release {
             release.description = MASK.to_owned();
@@ -133,6 +138,7 @@ impl Picture {
         section("Conditions", escaped(&self.conditions(now)).into_owned());
         section("Objects", tree::text(&self.objects, self.told.metadata.namespace.as_deref(), colour));
         section("Hooks", escaped(&self.hook_lines(now)).into_owned());
+        section("Logs", escaped(&self.logs.iter().map(Tail::text).collect::<String>()).into_owned());
         section("Not known", self.unknown.iter().map(|why| format!("  {}\n", escaped(why))).collect());
         text
     }
@@ -257,6 +263,9 @@ impl Picture {
                 "started": hook.started.map(|it| it.to_string()), "ended": hook.ended.map(|it| it.to_string())})
         };
         data["hooks"] = self.hooks.iter().map(hook).collect();
+        if !self.logs.is_empty() {
+            data["logs"] = self.logs.iter().map(Tail::data).collect();
+        }
         data["unknown"] = json!(self.unknown);
         data
     }
@@ -291,7 +300,7 @@ impl Picture {
 mod tests {
     use super::*;
     use crate::cli::status::told::tests::{conditions, told};
-    use crate::cli::status::tree::{Seen, grow, tests::id};
+    use crate::cli::status::tree::{Below, Seen, grow, tests::id};
 
     fn now() -> Timestamp {
         "2026-01-01T00:05:00Z".parse().unwrap()
@@ -313,8 +322,8 @@ mod tests {
             started: Some("2026-01-01T00:00:00Z".parse().unwrap()),
             ended: Some("2026-01-01T00:00:07Z".parse().unwrap()),
         };
-        let objects = grow(&[(id("Service", "web"), live)], &[], now());
-        Picture { told: told(status), release: None, objects, hooks: vec![hook], unknown: vec![] }
+        let objects = grow(&[(id("Service", "web"), live)], &Below::default(), now());
+        Picture { told: told(status), release: None, objects, hooks: vec![hook], ..Picture::default() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::children::ends_by_itself;
-use crate::health::{self, Health, State};
+use crate::health::{self, Cause, Health, State};
 use crate::object::{ObjectId, split_api_version};
 use crate::printable::escaped;
 
@@ -38,14 +38,23 @@ pub struct Node {
     pub below: Vec<Node>,
 }
 
-/// The trees of a release's objects. `owned` is whatever may be below them.
-pub fn grow(members: &[(ObjectId, Seen)], owned: &[Value], now: Timestamp) -> Vec<Node> {
-    members.iter().map(|(id, seen)| member(id, seen, owned, now)).collect()
+/// What was found below a release's objects.
+#[derive(Clone, Debug, Default)]
+pub struct Below {
+    /// ReplicaSets, Jobs and pods.
+    pub owned: Vec<Value>,
+    /// Warnings about those that are not ready.
+    pub events: Vec<Value>,
 }
 
-fn member(id: &ObjectId, seen: &Seen, owned: &[Value], now: Timestamp) -> Node {
+/// The trees of a release's objects.
+pub fn grow(members: &[(ObjectId, Seen)], found: &Below, now: Timestamp) -> Vec<Node> {
+    members.iter().map(|(id, seen)| member(id, seen, found, now)).collect()
+}
+
+fn member(id: &ObjectId, seen: &Seen, found: &Below, now: Timestamp) -> Node {
     let (health, below) = match seen {
-        Seen::Live(live) => (health::of(live, now), below(live, owned, now, DEEPEST)),
+        Seen::Live(live) => (explained(live, &found.events, now), below(live, found, now, DEEPEST)),
         Seen::Gone if ends_by_itself(id) => (Health::new(State::Current, "Ended", "ended and was cleaned up"), vec![]),
         Seen::Gone => (Health::not_found(), vec![]),
         Seen::Hidden(why) => (Health::new(State::Unknown, "CannotBeRead", why), vec![]),
@@ -58,13 +67,14 @@ fn member(id: &ObjectId, seen: &Seen, owned: &[Value], now: Timestamp) -> Node {
     Node { group, kind, namespace, name, health, selector, below }
 }
 
-fn below(owner: &Value, owned: &[Value], now: Timestamp, depth: usize) -> Vec<Node> {
+fn below(owner: &Value, found: &Below, now: Timestamp, depth: usize) -> Vec<Node> {
     let Some(uid) = owner.pointer("/metadata/uid").filter(|_| depth > 0) else { return vec![] };
     let is_mine = |object: &&Value| {
         let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         owners.into_iter().any(|owner| &owner["uid"] == uid)
     };
-    let mut nodes: Vec<Node> = owned
+    let mut nodes: Vec<Node> = found
+        .owned
         .iter()
         .filter(is_mine)
         .map(|object| {
@@ -75,9 +85,9 @@ fn below(owner: &Value, owned: &[Value], now: Timestamp, depth: usize) -> Vec<No
                 kind: text("/kind").unwrap_or_default(),
                 namespace: text("/metadata/namespace"),
                 name: text("/metadata/name").unwrap_or_default(),
-                health: explained(object, now),
+                health: explained(object, &found.events, now),
                 selector: None,
-                below: below(object, owned, now, depth - 1),
+                below: below(object, found, now, depth - 1),
             }
         })
         .filter(|node| node.kind != "ReplicaSet" || !node.below.is_empty() || !node.health.is_ready())
@@ -86,19 +96,16 @@ fn below(owner: &Value, owned: &[Value], now: Timestamp, depth: usize) -> Vec<No
     nodes
 }
 
-/// A pod says itself why it is not ready; whoever is above it needs not repeat it.
-fn explained(object: &Value, now: Timestamp) -> Health {
+/// A pod says itself why it is not ready; whoever is above it need not repeat it.
+fn explained(object: &Value, events: &[Value], now: Timestamp) -> Health {
     let health = health::of(object, now);
-    match object["kind"] == "Pod" && !health.is_ready() {
-        true => match health::why(std::slice::from_ref(object), now) {
-            Some(cause) => {
-                let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                let said = cause.message.strip_prefix(&format!("pod {name}: ")).unwrap_or(&cause.message).to_owned();
-                Health::new(health.state, &cause.reason, &said)
-            }
-            None => health,
-        },
-        false => health,
+    if health.is_ready() {
+        return health;
+    }
+    let pods = if object["kind"] == "Pod" { std::slice::from_ref(object) } else { &[] };
+    match health::why(object, pods, events, now) {
+        Some(cause) => health.because(Cause { pod: String::new(), ..cause }),
+        None => health,
     }
 }
 
@@ -129,7 +136,7 @@ fn draw(nodes: &[Node], namespace: Option<&str>, indent: &str, lines: &mut Vec<L
     for (index, node) in nodes.iter().enumerate() {
         let is_last = index + 1 == nodes.len();
         let (branch, rest) = if is_last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-        let message = if node.health.message == "exists" { String::new() } else { node.health.message.clone() };
+        let message = Some(node.health.sentence()).filter(|it| it != "exists").unwrap_or_default();
         lines.push(Line {
             drawn: format!("{indent}{branch}{}", escaped(&node.shown(namespace))),
             state: node.health.state,
@@ -162,8 +169,8 @@ impl Node {
             "namespace": self.namespace,
             "name": self.name,
             "health": self.health.state.as_str(),
-            "reason": self.health.reason,
-            "message": self.health.message,
+            "reason": self.health.reason(),
+            "message": self.health.sentence(),
             "children": self.below.iter().map(Node::data).collect::<Vec<_>>(),
         })
     }
@@ -171,7 +178,7 @@ impl Node {
     /// Every object of a tree with its health, in words: what somebody sees who follows line by line.
     pub fn lines(&self, all: &mut Vec<(String, String)>) {
         let place = self.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        let said = format!("{}: {}", self.health.state.as_str(), self.health.message);
+        let said = format!("{}: {}", self.health.state.as_str(), self.health.sentence());
         all.push((format!("{} {place}{}", self.kind, self.name), said));
         self.below.iter().for_each(|node| node.lines(all));
     }
@@ -209,7 +216,7 @@ pub mod tests {
             "spec": {"replicas": 1}, "status": status})
     }
 
-    fn scene() -> (Vec<(ObjectId, Seen)>, Vec<Value>) {
+    fn scene() -> (Vec<(ObjectId, Seen)>, Below) {
         let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "uid": "d"},
             "spec": {"replicas": 1}, "status": {"replicas": 1, "updatedReplicas": 1}});
         let waits = json!({"phase": "Pending", "containerStatuses": [{"name": "app", "image": "x:y",
@@ -232,7 +239,22 @@ pub mod tests {
             (id("Service", "web"), Seen::Gone),
             (id("Secret", "login"), Seen::Hidden("secrets \"login\" is forbidden".into())),
         ];
-        (members, list)
+        (members, Below { owned: list, events: vec![] })
+    }
+
+    #[test]
+    fn an_event_tells_why_a_pod_is_not_ready() {
+        let deployment =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "uid": "d"}});
+        let runs = json!({"phase": "Running", "containerStatuses": [{"name": "app", "ready": false, "started": true,
+            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]});
+        let event = json!({"type": "Warning", "reason": "Unhealthy", "deprecatedLastTimestamp": "2026-01-01T00:09:00Z",
+            "note": "Readiness probe failed: HTTP probe failed with statuscode: 404",
+            "regarding": {"uid": "web-1", "fieldPath": "spec.containers{app}"}});
+        let below = Below { owned: vec![owned("Pod", "web-1", "d", runs)], events: vec![event] };
+        let text = text(&grow(&[(id("Deployment", "web"), Seen::Live(deployment))], &below, now()), None, false);
+        let words = "readiness probe failed: HTTP probe failed with statuscode: 404 (container \"app\")";
+        assert!(text.contains(words), "{text}");
     }
 
     #[test]

@@ -211,7 +211,7 @@ impl Collector<'_> {
             Ok(history) => detail.history = Some(history),
             Err(why) => bundle.lacks(&format!("{place}/history.yaml"), &why),
         }
-        match look::picture(session, kinds, &found).await {
+        match look::picture(session, kinds, &found, false).await {
             Ok(picture) => detail.picture = picture,
             Err(error) => bundle.lacks(&format!("{place}/status.txt"), &error.to_string()),
         }

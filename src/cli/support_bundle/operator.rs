@@ -18,7 +18,7 @@ use crate::cli::status::picture::Picture;
 use crate::discovery::Kinds;
 use crate::error::sentence;
 use crate::health;
-use crate::hooks::words;
+use crate::log_tail;
 
 /// Our own manifests have the first, everything that operator-sdk scaffolds the second.
 const LABELS: [&str; 2] = ["app.kubernetes.io/name=chartwright", "control-plane=controller-manager"];
@@ -157,7 +157,7 @@ impl OperatorPart {
                         tail_lines: Some(lines),
                         ..LogParams::default()
                     };
-                    session.calls.within(words::log(&api, &name, params, LONGEST)).await
+                    session.calls.within(log_tail::log(&api, &name, params, LONGEST)).await
                 };
                 let suffix = if previous { "-previous" } else { "" };
                 let path = format!("operator/logs/{}-{}{suffix}.log", file_name(&name), file_name(&container.name));

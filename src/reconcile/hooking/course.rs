@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
-use super::Waiting;
+use super::stuck::Stuck;
+use super::{Awaited, Waiting};
 use crate::cluster::clock;
+use crate::health::Cause;
 use crate::hooks::run::{Begun, HookError, Look, Runner};
-use crate::hooks::{self, Event, Mark, Policy, Step, words};
+use crate::hooks::{self, Event, Mark, Policy, Step};
 use crate::manifest::{self, Hook};
 use crate::object::ObjectId;
 use crate::plan::Planned;
@@ -16,9 +18,6 @@ use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HookPhase, HookRecord, HookRun, Release};
 use crate::telemetry::metrics;
 
-/// How soon to look where the watch does not tell, or may not.
-const LOOK_UNWATCHED: Duration = Duration::from_secs(1);
-const LOOK_WATCHED: Duration = Duration::from_secs(30);
 /// What is deleted goes soon.
 const LOOK_GOING: Duration = Duration::from_millis(250);
 const LOOK_GOING_LONG: Duration = Duration::from_secs(5);
@@ -91,23 +90,31 @@ impl HookCourse<'_> {
                 Ok(())
             }
             Ok(Look::Failed { id, why, object }) => {
-                let words = words::last(&id, &object, &subject.calls).await;
-                let why = words.iter().fold(why, |why, words| format!("{why}; {}", words.sentence()));
-                let error = HookError::Failed { event: self.event, id: Box::new(id), why };
+                let cause = subject.cause_of_run(&object).await;
+                let why = cause.iter().fold(why, |why, cause| format!("{}; {why}", cause.sentence()));
+                let error = HookError::Failed { event: self.event, id: Box::new(id.clone()), why };
+                self.write_log_tail(&id, cause.as_ref()).await;
                 Err(self.failed(&runner, &mark, &run, error).await)
             }
             Ok(Look::Running { id, object }) => {
                 let limit = hooks::limit_of(&object, subject.wishes.hooks.timeout);
                 let Some(left) = mark.left(limit, hooks::created(&object), clock::now()) else {
-                    let words = words::last(&id, &object, &subject.calls).await;
-                    let why = words.map_or("it still runs".to_owned(), |words| words.sentence());
+                    let cause = subject.cause_of_run(&object).await;
+                    let why = cause.as_ref().map_or("it is still running".to_owned(), Cause::sentence);
+                    self.write_log_tail(&id, cause.as_ref()).await;
                     let limit = limit.as_secs();
                     let error = HookError::TooLong { event: self.event, id: Box::new(id), limit, why };
                     return Err(self.failed(&runner, &mark, &run, error).await);
                 };
-                let is_told = subject.context.watch.watch_dependents && !subject.context.children.is_blind(&id.key());
-                let look = if is_told { LOOK_WATCHED } else { LOOK_UNWATCHED };
-                Err(self.waiting(id, "", look.min(left)).await)
+                let stuck = self.stuck(&id, &object).await;
+                if !self.is_wanted
+                    && let Some(Stuck { cause, has_started: false }) = &stuck
+                    && self.cancel(&runner, &id, &object, cause).await?
+                {
+                    return Ok(());
+                }
+                let look = self.look(&id, &object).min(left);
+                Err(self.waiting(id, (Awaited::End, stuck.map(|stuck| stuck.cause)), look).await)
             }
             Ok(Look::Absent) if !self.is_wanted => Ok(()),
             Ok(Look::Absent) => {
@@ -122,7 +129,7 @@ impl HookCourse<'_> {
                 };
                 // The longer it takes, the less it is asked about.
                 let look = ((limit - left) / 10).clamp(LOOK_GOING, LOOK_GOING_LONG);
-                Err(self.waiting(id, ", which follows when what is in its place has gone", look).await)
+                Err(self.waiting(id, (Awaited::Place, None), look).await)
             }
             // The API server refuses to make it: as in Helm, the hook has failed.
             Err(error) if error.category().counts_as_failure() => Err(self.failed(&runner, &mark, &run, error).await),
@@ -181,13 +188,18 @@ impl HookCourse<'_> {
     }
 
     /// Ends the turn. What has ended by then is written down, or it would end again in the next.
-    async fn waiting(&mut self, id: ObjectId, more: &'static str, look: Duration) -> ReconcileError {
+    async fn waiting(
+        &mut self,
+        id: ObjectId,
+        (what, cause): (Awaited, Option<Cause>),
+        look: Duration,
+    ) -> ReconcileError {
         if self.is_unsaved
             && let Err(error) = self.save().await
         {
             return error;
         }
-        ReconcileError::AtHook(Box::new(Waiting { event: self.event, id, more, look }))
+        ReconcileError::AtHook(Box::new(Waiting { event: self.event, id, what, cause, look }))
     }
 
     async fn succeeded(&mut self, mark: &Mark) {
@@ -200,7 +212,7 @@ impl HookCourse<'_> {
         let took = completed_at.zip(*started_at).map(|(end, begin)| end.as_millisecond() - begin.as_millisecond());
         tracing::info!(reason = "HookSucceeded", revision = self.release.revision, hookMs = took, "{message}");
         if Policy::Succeeded.tells_logs(hook) {
-            self.tell_logs(mark).await;
+            self.write_logs(mark).await;
         }
         if hooks::is_waited_for(&hook.kind) {
             subject.tell_by_event("HookSucceeded", &message).await;
@@ -214,9 +226,6 @@ impl HookCourse<'_> {
             return unsaved;
         }
         metrics::hook_ended(&self.subject.owner.gvk.kind, self.event.as_str(), false);
-        if Policy::Failed.tells_logs(self.hook(mark)) {
-            self.tell_logs(mark).await;
-        }
         let hook = self.hook(mark);
         let let_go = runner.let_go(hook, run).await;
         let removed = match Policy::Failed.deletes(hook) {
@@ -264,23 +273,6 @@ impl HookCourse<'_> {
         self.release = self.subject.store.update(&self.release).await?;
         self.is_unsaved = false;
         Ok(())
-    }
-
-    /// Writes the last lines of a hook's log to ours.
-    async fn tell_logs(&self, mark: &Mark) {
-        let (subject, hook, run) =
-            (self.subject, self.hook(mark), mark.run(self.release.revision, &self.subject.owner.uid));
-        let Ok(kinds) = subject.hook_kinds(hook).await else { return };
-        let Ok(objects) = subject.runner(&kinds).objects(hook, &run) else { return };
-        for planned in objects {
-            let id = planned.object.id();
-            let Ok(Some(live)) = subject.calls.get(&planned.kind, &id).await else { continue };
-            let object = serde_json::to_value(live).unwrap_or_default();
-            for line in words::last(&id, &object, &subject.calls).await.into_iter().flat_map(|words| words.lines) {
-                let line = subject.shown(&line);
-                tracing::info!(reason = "HookLog", hook = hook.name, "| {line}");
-            }
-        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::reconcile::{ReconcileError, Subject};
 use crate::release::{HeldBy, History, Hold, Own, Release, Status, Summary, Trouble};
 
 /// The way out.
-const WITHOUT: &str =
+pub(super) const WITHOUT: &str =
     "set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without its hooks";
 
 impl Subject<'_> {

@@ -193,12 +193,12 @@ mod tests {
     fn what_is_missing_joins_before_the_marker_and_the_rest_stays() {
         let text = format!("{HEAD}{RULE}\n#+kubebuilder:scaffold:rules\n");
         let edited = edited(&text);
-        let expected = ["customresourcedefinitions", "horizontalpodautoscalers", "pods/log", "events"];
+        let expected = ["customresourcedefinitions", "horizontalpodautoscalers", "events"];
         assert_eq!(edited.why, [format!("rules for {}, which are used beside what was allowed", expected.join(", "))]);
         assert!(edited.text.starts_with(&format!("{HEAD}{RULE}\n# See at once")), "{}", edited.text);
         assert!(edited.text.ends_with("  - patch\n#+kubebuilder:scaffold:rules\n"), "{}", edited.text);
         let parsed = yaml::parse(&edited.text).unwrap();
-        assert_eq!(parsed["rules"].as_array().unwrap().len(), 5);
+        assert_eq!(parsed["rules"].as_array().unwrap().len(), 4);
         assert_eq!(self::edited(&edited.text), Edited { text: edited.text, ..Edited::default() });
     }
 
@@ -229,7 +229,7 @@ mod tests {
     fn a_role_cannot_allow_what_is_of_the_cluster_and_that_is_told() {
         let text = HEAD.replace("ClusterRole", "Role") + RULE;
         let edited = edited(&text);
-        assert!(!edited.text.contains("customresourcedefinitions") && edited.text.contains("pods/log"));
+        assert!(!edited.text.contains("customresourcedefinitions") && edited.text.contains("horizontalpodautoscalers"));
         assert!(edited.notes[0].starts_with("role.yaml is a Role, which cannot allow customresourcedefinitions"));
     }
 

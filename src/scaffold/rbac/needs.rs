@@ -25,6 +25,8 @@ pub struct Serving<'a> {
     pub is_watching: bool,
     pub crds: Crds,
     pub looks_up: bool,
+    /// Whether the last lines of containers that failed go to the operator's log.
+    pub reads_logs: bool,
     /// Where values may come from.
     pub sources: BTreeSet<SourceKind>,
     /// Whether the operator looks at namespaces that are named.
@@ -48,6 +50,7 @@ impl<'a> Serving<'a> {
             is_watching: watch.watch_dependents,
             crds: watch.crds,
             looks_up: watch.lookup != Lookup::None,
+            reads_logs: watch.log_tail > 0,
             sources,
             is_namespaced: false,
             escalates: false,
@@ -149,11 +152,15 @@ impl Needs {
             return;
         }
         let workloads = ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"];
+        let has_runs = has(Use::Hook, &["Job", "Pod"]);
         if has(Use::Object, &workloads) || has(Use::Hook, &["Job"]) {
             self.add("", "pods", true, &[List], Reason::Explained);
         }
-        if has(Use::Hook, &["Job", "Pod"]) {
-            self.add("", "pods/log", true, &[Get], Reason::Quoted);
+        if has(Use::Object, &workloads) || has(Use::Object, &["Pod"]) || has_runs {
+            self.add("events.k8s.io", "events", true, &[List], Reason::Explained);
+            if serving.reads_logs {
+                self.add("", "pods/log", true, &[Get], Reason::Quoted);
+            }
         }
         self.add("", "persistentvolumeclaims", true, &[List], Reason::LeftBehind);
     }

@@ -87,8 +87,8 @@ impl Reason {
             Reason::Told => "Tell what happened. Repeated events are counted in the first one, which is a patch.",
             Reason::Defined => "See which kinds come and go.",
             Reason::Leaving => "See whether a namespace exists or is on its way out.",
-            Reason::Explained => "Find out why a workload is not ready.",
-            Reason::Quoted => "Quote the log of a hook that failed.",
+            Reason::Explained => "Find out why a workload is not ready. Events are listed only while one is not.",
+            Reason::Quoted => "Log the last lines of containers that failed (logTail).",
             Reason::LeftBehind => "Name the volume claims that somebody left behind with helm uninstall.",
             Reason::Bound => {
                 "Roles of others that the charts bind. Nobody can grant what they do not have, without this:"

@@ -61,6 +61,7 @@ spec:
     spec: {restartPolicy: Never, containers: [{name: main, image: registry.example.com/a}]}
 ",
     );
+    project.watch_with("logTail: 10");
     let (since, _operator) = (Timestamp::now(), project.run());
     project.apply("web", json!({})).await;
     let read = until("the log of the hook is read", async || {

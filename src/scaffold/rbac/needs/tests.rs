@@ -42,6 +42,7 @@ fn serving(api: &Api) -> Serving<'_> {
         is_watching: true,
         crds: Crds::Create,
         looks_up: true,
+        reads_logs: false,
         sources: BTreeSet::new(),
         is_namespaced: false,
         escalates: false,
@@ -82,13 +83,14 @@ fn each_resource_has_the_verbs_that_are_used() {
         ("customresourcedefinitions", "get list watch create"),
         ("namespaces", "get"),
         ("pods", "list"),
-        ("pods/log", "get"),
         ("horizontalpodautoscalers", "list watch"),
-        ("events", "create patch"),
+        ("events", "list create patch"),
     ] {
         assert_eq!(verbs_on(&needs, resource), [verbs], "{resource}");
     }
-    assert!(verbs_on(&needs, "configmaps").is_empty());
+    for resource in ["configmaps", "pods/log"] {
+        assert!(verbs_on(&needs, resource).is_empty(), "{resource}");
+    }
 }
 
 #[test]
@@ -99,6 +101,8 @@ fn a_watch_decides_about_rights_too() {
     assert_eq!(verbs_on(&skipping, "customresourcedefinitions"), ["list watch"]);
     let blind = needs(|it| it.is_watching = false);
     assert_eq!(verbs_on(&blind, "deployments"), ["get list create patch delete"]);
+    let logging = needs(|it| it.reads_logs = true);
+    assert_eq!(verbs_on(&logging, "pods/log"), ["get"]);
     let sourced = needs(|it| it.sources = [SourceKind::ConfigMap].into());
     assert_eq!(verbs_on(&sourced, "configmaps"), ["get list watch"]);
 }
@@ -108,6 +112,7 @@ fn what_an_account_does_the_operator_need_not_be_allowed() {
     let needs = needs(|it| it.account = Some("deployer"));
     assert_eq!(verbs_on(&needs, "deployments"), ["list watch"]);
     assert_eq!(verbs_on(&needs, "serviceaccounts"), ["list watch", "impersonate deployer"]);
+    assert_eq!(verbs_on(&needs, "events"), ["create patch"], "the account reads them");
     assert_eq!(verbs_on(&needs, "secrets"), ["get list watch create patch delete"]);
     assert!(needs.granted.is_empty() && verbs_on(&needs, "clusterroles").is_empty());
 }
