@@ -1,10 +1,17 @@
-# What a person types. `make help` lists it.
+# Developer and user targets. `make help` lists them.
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
 IMG ?= controller:latest
+# The image that the images of other projects are built on: the default of their Makefile, unless IMG names another.
+BASE_IMG ?= $(if $(filter-out controller:latest,$(IMG)),$(IMG),chartwright:$(shell sed -n '/^\[package\]/,$$s/^version = "\(.*\)"/\1/p' Cargo.toml))
+CHARTWRIGHT_SOURCE ?= .
 CONTAINER_TOOL ?= docker
+KIND ?= kind
+KIND_CLUSTER ?= kind
+# How long the deletion of custom resources may take.
+TIMEOUT ?= 120s
 # What a statically linked binary is compiled for. With musl installed: x86_64-unknown-linux-musl.
 STATIC_TARGET ?= $(shell rustc -vV | sed -n 's/^host: //p')
 # One test, or all whose name contains it.
@@ -46,7 +53,7 @@ test: ## Run all tests (one: make test T=part-of-its-name)
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-19s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Develop
 .PHONY: build
@@ -155,33 +162,18 @@ lab-status: ## Say whether it is up
 lab-env: ## Print its environment: eval "$(make -s lab-env)"
 	@target/debug/lab env
 
-##@ Use a cluster (the one of your kubeconfig)
-.PHONY: install
-install: $(NEEDED_TOOLS) ## Install the CRDs
-	$(KUBECTL) apply -k config/crd
-
-# With a CRD go its resources, and each of those waits for the operator to remove its release.
-DELETE_CRDS = $(KUBECTL) delete --ignore-not-found --timeout=120s -k config/crd || { echo 'error: the resources of the CRDs do not go; is the operator running? Start it (make run) and try again.' >&2; exit 1; }
-
-.PHONY: uninstall
-uninstall: $(NEEDED_TOOLS) ## Remove the CRDs and all their resources, while the operator runs
-	@$(DELETE_CRDS)
-
-.PHONY: run
-run: $(NEEDED_TOOLS) ## Run the operator on this machine
-	cargo run -- run --helm $(HELM)
-
+##@ Build images
 .PHONY: docker-build
-docker-build: ## Build the image IMG
+docker-build: ## Build the image IMG, compiling in containers only
 	$(CONTAINER_TOOL) build -t $(IMG) .
 
 .PHONY: docker-build-ready
 docker-build-ready: dist ## Build the image IMG from binaries made here, pulling nothing
 	$(CONTAINER_TOOL) build --target ready -t $(IMG) .
 
-.PHONY: docker-build-base
-docker-build-base: dist ## Build the image IMG that the images of other projects are built on
-	$(CONTAINER_TOOL) build --target base -t $(IMG) .
+.PHONY: docker-build-base-ready
+docker-build-base-ready: dist ## Build the image BASE_IMG from binaries made here, pulling nothing
+	$(CONTAINER_TOOL) build --target base -t $(BASE_IMG) .
 
 .PHONY: dist
 dist: tools ## Put static binaries and an empty /tmp for the image into dist/
@@ -193,11 +185,11 @@ dist: tools ## Put static binaries and an empty /tmp for the image into dist/
 docker-push: ## Push the image IMG
 	$(CONTAINER_TOOL) push $(IMG)
 
-.PHONY: deploy
-deploy: $(NEEDED_TOOLS) ## Deploy the operator with the image IMG
-	$(KUBECTL) kustomize config/default | sed 's|image: controller:latest|image: $(IMG)|' | $(KUBECTL) apply -f -
+##@ Run
+.PHONY: run
+run: $(NEEDED_TOOLS) ## Run the operator on this machine, for the cluster of your kubeconfig
+	cargo run -- run --helm $(HELM)
 
-.PHONY: undeploy
-undeploy: $(NEEDED_TOOLS) ## Remove the CRDs and all their resources, then the operator
-	@$(DELETE_CRDS)
-	$(KUBECTL) delete --ignore-not-found -k config/default
+# The targets that every project has: install, uninstall, deploy, undeploy, build-installer, kind-load, docker-build-base.
+include src/scaffold/templates/project/shared.mk
+install uninstall deploy undeploy build-installer: $(NEEDED_TOOLS)

@@ -17,6 +17,7 @@ pub mod man;
 pub mod migrate;
 mod named;
 pub mod output;
+mod progress;
 pub mod reference;
 pub mod render;
 pub mod rollback;

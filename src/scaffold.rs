@@ -22,7 +22,8 @@
 //! | [`values`] | what a chart says about its values |
 //! | [`crd`] | the kind's definition, typed by those values |
 //! | [`definitions`] | the definitions of a project, made anew from its charts |
-//! | [`sample`] | a custom resource to begin with |
+//! | [`sample`] | a custom resource to begin with, and the list of all values |
+//! | [`full_samples`] | these lists, regenerated from the charts |
 //! | [`yaml_text`] | YAML that Kubernetes reads as it was meant |
 //! | [`rbac`] | the rights that the operator needs for its charts |
 //! | [`project`] | the PROJECT file |
@@ -41,6 +42,7 @@ pub mod delete;
 pub mod draft;
 pub mod entries;
 pub mod error;
+pub mod full_samples;
 pub mod generated;
 pub mod init;
 pub mod layout;

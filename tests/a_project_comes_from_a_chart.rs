@@ -1,7 +1,9 @@
 //! `chartwright init` and `create api`: two commands and a chart give an operator.
 
 mod changes;
+mod makefile;
 mod refusals;
+mod renders;
 mod sources;
 mod story;
 
@@ -75,8 +77,9 @@ async fn two_commands_give_an_operator_whose_sample_gets_ready() {
 async fn one_file_installs_it_and_undeploy_leaves_nothing() {
     let site = Site::initialised();
     site.chartwright(&["create", "api", "--helm-chart", site.chart("paint", "").to_str().unwrap()]).good();
-    let built = site.make(&["build-installer", "IMG=registry.example.com/shop:1"]);
-    assert_eq!(built.code, 0, "{built:?}");
+    let built = site.make(&["build-installer", "IMG=registry.example.com/shop:1"]).good();
+    let words = "dist/install.yaml deploys the operator with the image registry.example.com/shop:1: ";
+    assert!(built.starts_with(words) && built.lines().count() == 1, "{built}");
     let applied = site.kubectl(&["apply", "--server-side", "-f", "dist/install.yaml"]);
     assert_eq!(applied.code, 0, "{applied:?}");
     let system = format!("{}-system", site.name);
@@ -124,110 +127,4 @@ fn the_starter_chart_is_good_for_both_helms() {
     }
     let valid = site.chartwright(&["validate"]).good();
     assert!(valid.starts_with("ok"), "{valid}");
-}
-
-/// `kustomize edit set image` writes into config/manager, and so do people.
-#[test]
-fn the_image_of_the_command_line_takes_the_place_of_any_other() {
-    let site = Site::initialised();
-    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
-    let file = "config/manager/kustomization.yaml";
-    let fresh = site.read(file);
-    let images = |arguments: &[&str]| {
-        let built = site.make(&[&["build-installer"], arguments].concat());
-        assert_eq!(built.code, 0, "{built:?}");
-        let lines = site.read("dist/install.yaml");
-        let images = lines.lines().filter_map(|line| line.trim_start_matches([' ', '-']).strip_prefix("image: "));
-        images.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let wanted = "IMG=registry.example.com:5000/shop:2";
-    let set = [
-        "  newName: registry.example.com/shop\n  newTag: v1.0\n".to_owned(),
-        format!("  newName: shop\n  digest: sha256:{}\n", "0".repeat(64)),
-    ];
-    assert_eq!((images(&[]), images(&[wanted])), (vec!["controller:latest".into()], vec![wanted[4..].to_owned()]));
-    for image in set {
-        site.file(file, &fresh.replace("  newName: controller\n  newTag: latest\n", &image));
-        assert_eq!(images(&[wanted]), [&wanted[4..]], "{image}");
-    }
-    assert!(images(&[])[0].starts_with("shop@sha256:0"), "without IMG it is what config/manager names");
-
-    let manager = site.read("config/manager/manager.yaml");
-    let beside = "      - name: beside\n        image: beside:3\n      volumes:\n";
-    site.file("config/manager/manager.yaml", &manager.replace("      volumes:\n", beside));
-    assert_eq!(images(&[wanted]), [&wanted[4..], "beside:3"]);
-    let renamed = site.read("config/manager/manager.yaml").replace("name: manager\n", "name: other\n");
-    site.file("config/manager/manager.yaml", &renamed);
-    let refused = site.make(&["build-installer", wanted]);
-    assert!(refused.code != 0 && refused.err.contains("no container is called manager"), "{refused:?}");
-}
-
-#[test]
-fn make_says_that_there_is_no_api_yet() {
-    let site = Site::initialised();
-    let before = site.tree();
-    for target in ["install", "uninstall", "deploy", "undeploy", "build-installer"] {
-        let refused = site.make(&[target]);
-        let words = "error: there is no API yet: chartwright create api --kind NAME\nmake: ";
-        assert!(refused.code != 0 && refused.err.starts_with(words), "{target}: {refused:?}");
-        site.is_as(&before);
-    }
-    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
-    site.file("dist/install.yaml", "earlier\n");
-    site.file("config/default/kustomization.yaml", "resources: [absent]\n");
-    let before = site.tree();
-    assert_ne!(site.make(&["build-installer"]).code, 0);
-    site.is_as(&before);
-}
-
-/// What needs docker, kind or opm is only looked at.
-#[test]
-fn the_makefile_has_operator_sdks_targets_and_ours() {
-    let site = Site::initialised();
-    let targets = "all help run install uninstall deploy undeploy docker-build docker-push docker-buildx kustomize helm-operator \
-                   operator-sdk bundle bundle-build bundle-push opm catalog-build catalog-push build-installer kind-load";
-    for target in targets.split_whitespace() {
-        let dry = site.make(&["-n", target, "IMG=registry.example.com/shop:1"]);
-        assert_eq!(dry.code, 0, "{target}: {dry:?}");
-    }
-    let image = site.make(&["-n", "docker-build", "IMG=registry.example.com/shop:1", "BASE_IMG=base:2"]).good();
-    assert_eq!(image.trim(), "docker build --build-arg BASE_IMAGE=base:2 -t registry.example.com/shop:1 .");
-    let loaded = site.make(&["-n", "kind-load", "IMG=shop:1", "KIND_CLUSTER=two"]).good();
-    assert_eq!(loaded.trim(), "kind load docker-image shop:1 --name two");
-    let help = site.make(&["help"]).good();
-    assert!(help.contains("build-installer") && help.contains("undeploy"), "{help}");
-    for (target, words) in [("bundle", "chartwright has no command `bundle`"), ("bundle-build", "make bundle")] {
-        let refused = site.make(&[target]);
-        assert!(refused.code != 0 && refused.err.contains(words), "{target}: {refused:?}");
-    }
-}
-
-#[test]
-fn no_image_is_pushed_that_is_built_on_a_tag_of_a_registry() {
-    let site = Site::initialised();
-    let calls = site.beside("calls");
-    let tool = site.beside("docker");
-    std::fs::write(&tool, format!("#!/bin/sh\necho \"$1\" >> {}\n", calls.display())).unwrap();
-    std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let tool = format!("CONTAINER_TOOL={}", tool.display());
-    let make = |target: &str, base: &str| site.make(&[target, &tool, "IMG=registry.example.com/shop:1", base]);
-    let digest = "0".repeat(64);
-    for target in ["docker-push", "docker-buildx"] {
-        for base in ["registry.example.com/chartwright:1", "localhost:5000/chartwright:1", "someone/chartwright"] {
-            let refused = make(target, &format!("BASE_IMG={base}"));
-            let words = format!(
-                "error: BASE_IMG names an image of a registry without its digest: write BASE_IMG={base}@sha256:<digest>\nmake: "
-            );
-            assert!(refused.code != 0 && refused.err.starts_with(&words), "{target}: {refused:?}");
-            assert!(!calls.exists(), "{target} of {base} is refused before anything is called");
-        }
-    }
-    let pinned = format!("BASE_IMG=registry.example.com/chartwright:1@sha256:{digest}");
-    for base in ["BASE_IMG=chartwright:1", "BASE_IMG=localhost/chartwright:1", &pinned] {
-        make("docker-push", base).good();
-        make("docker-buildx", base).good();
-    }
-    make("docker-build", "BASE_IMG=registry.example.com/chartwright:1").good();
-    let called = std::fs::read_to_string(&calls).unwrap();
-    assert_eq!(called, format!("{}build\n", "push\nbuildx\nbuildx\nbuildx\n".repeat(3)));
 }

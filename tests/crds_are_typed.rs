@@ -117,7 +117,7 @@ async fn what_helm_accepts_is_accepted_and_what_a_schema_refuses_is_refused() {
         let (kind, chart) = (kind(case.kind), dir.path().join(case.kind.to_lowercase()));
         established(&client, &kind.definition()).await;
         let values = ChartValues::read(&chart).unwrap();
-        let whole = yaml::parse(&sample::of_chart(&kind, "whole", &values)).unwrap();
+        let whole = yaml::parse(&sample::full(&kind, "whole", &values)).unwrap();
         let ask = async |spec: &str| refusal(&client, &kind, &yaml::parse(spec).unwrap()).await;
         // The first question may come before the API server serves the kind.
         until("the kind is served", async || {
@@ -228,7 +228,7 @@ fn the_command_prints_the_definition_and_tells_what_is_wrong_in_one_line() {
     let (code, printed, said) = run("helm-charts/nginx", "Nginx");
     let kept = lab::checkout().join("config/crd/bases/demo.chartwright.dev_nginxes.yaml");
     assert_eq!((code, printed), (0, std::fs::read_to_string(kept).unwrap()));
-    assert!(said.starts_with("note: spec.replicaCount: "), "{said}");
+    assert!(said.starts_with("note: spec.replicaCount backs the scale subresource"), "{said}");
     for (chart, kind, code, words) in [
         ("helm-charts/nginx", "nginx", 2, "is no kind"),
         ("helm-charts/none", "Nginx", 1, "does not exist"),

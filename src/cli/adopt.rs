@@ -17,7 +17,7 @@ use crate::release::{History, Release, Status};
 use crate::watches::Adopt;
 use crate::wishes::ADOPT;
 
-/// Take over what exists already
+/// Adopt existing objects and releases
 ///
 /// Shows which objects of the custom resource's release exist and belong to nobody, and whether helm or another operator made a
 /// release of its name. With --yes, or after a question on a terminal, the annotation chartwright.dev/adopt is set on the custom

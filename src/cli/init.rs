@@ -4,18 +4,20 @@ use std::process::ExitCode;
 
 use super::create::api::{Flags, Making, NEXT, told};
 use super::output::print;
+use super::progress::Progress;
 use super::scaffolding::{here, remarks, sorted, written};
 use crate::scaffold::create::renew_role;
 use crate::scaffold::init::{NewProject, init};
 use crate::scaffold::layout;
 use crate::scaffold::plan::Plan;
+use crate::scaffold::rbac::Surveys;
 
-/// Make an operator project here
+/// Create an operator project here
 ///
 /// Writes the files that operator-sdk's helm projects have to the working directory: PROJECT, Makefile, Dockerfile, watches.yaml and
-/// config/. Any flag of `create api` makes an API too. Nothing needs a cluster.
+/// config/, and a README.md if there is none. Any flag of `create api` creates an API too. No cluster is needed.
 ///
-/// In a project, files that went are made again, and what somebody has changed is kept unless --force is given. On an error nothing is
+/// In an existing project, missing files are written again, and changed files are kept unless --force is given. On an error nothing is
 /// written.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -41,12 +43,19 @@ pub struct Args {
     pub making: Making,
 }
 
+/// What to do in a project without APIs.
+const FIRST: &str = "next:
+  chartwright create api --helm-chart CHART
+or, with a starter chart:
+  chartwright create api --kind Nginx
+";
+
 pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let force = args.making.force;
     let wanted = args.api.are_given().then(|| args.api.read(force)).transpose().map_err(sorted)?;
     let mut draft = here()?;
     let project = NewProject { name: args.project_name, domain: args.domain };
-    let is_there = init(&mut draft, &project, force).await.map_err(sorted)?;
+    let is_there = init(&mut draft, &project, force).map_err(sorted)?;
     let created = match &wanted {
         Some(wanted) => {
             let helm = args.making.helm().await?;
@@ -59,20 +68,22 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut notes = vec![];
     // The one file that cannot be made again without helm.
     if draft.read(layout::ROLE).map_err(sorted)?.is_none() {
-        let helm = args.making.helm().await?;
-        notes = renew_role(&mut draft, project.name(), None, &helm).await.map_err(sorted)?;
+        let (helm, progress) = (args.making.helm().await?, Progress::new());
+        let progress = |what: &str| progress.show(what);
+        let mut surveys = Surveys::new(&helm, &progress);
+        notes = renew_role(&mut draft, project.name(), None, &mut surveys).await.map_err(sorted)?;
     }
     let plan = written(&draft, force)?;
-    let what = match (is_there, plan.steps.len()) {
-        (true, 0) => "was there already, nothing is missing".to_owned(),
-        (true, files) => format!("was there already; {files} files were written"),
-        (false, files) => format!("{files} files"),
+    let named = format!("project {} with domain {}", project.name(), project.domain());
+    let mut text = match (is_there, plan.steps.len()) {
+        (true, 0) => format!("{named} exists already, and no file is missing\n"),
+        (true, files) => format!("{named} exists already; wrote {files} files\n"),
+        (false, files) => format!("created {named}: {files} files\n"),
     };
-    let mut text = format!("project {}, domain {}: {what}\n", project.name(), project.domain());
     text += &match &created {
         Some(created) => remarks(&notes, &Plan::default()) + &told(created, &plan),
         None if has_apis => remarks(&notes, &plan) + NEXT,
-        None => remarks(&notes, &plan) + "next:\n  chartwright create api --kind Nginx\n",
+        None => remarks(&notes, &plan) + FIRST,
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)

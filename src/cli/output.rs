@@ -140,6 +140,15 @@ pub fn ask(question: &str) {
     eprint!("{} ", escaped(question));
 }
 
+/// Replaces the last line of standard error, which has to be a terminal. Without a text the line is cleared.
+#[allow(clippy::print_stderr, reason = "no end of line, so that the next text replaces this one")]
+pub fn replace_line(text: &str) {
+    // A line that wraps could not be replaced.
+    const COLUMNS: usize = 79;
+    let shown: String = escaped(text).chars().take(COLUMNS).collect();
+    eprint!("\r\x1b[K{shown}");
+}
+
 fn with_colours(text: &str) -> String {
     let (mut shown, mut plain, mut rest) = (String::with_capacity(text.len()), 0, text);
     while let Some(at) = rest[plain..].find('\x1b').map(|at| plain + at) {

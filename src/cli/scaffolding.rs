@@ -32,7 +32,7 @@ pub fn remarks(notes: &[String], plan: &Plan) -> String {
     // Only config/rbac/role.yaml is kept so: it alone is made from all charts.
     let kept = plan.kept.iter().map(|path| {
         format!(
-            "{} was changed by somebody and is left as it is; `chartwright generate rbac` makes it anew",
+            "{} was changed by hand and is left as it is; regenerate it with `chartwright generate rbac`",
             path.display()
         )
     });

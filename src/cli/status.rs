@@ -50,9 +50,10 @@ const REST: u32 = 4;
 /// After a look that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Show how custom resources are
+/// Show the status of custom resources
 ///
-/// Without a name: a table of all, with release, revision, whether they are ready, how often objects were repaired, and the last error.
+/// Without a name: a table of all, with release, revision, whether they are ready, how often objects were repaired, and the last error,
+/// which is cut on a terminal unless -o wide is given.
 /// The kinds are those of watches.yaml, or, where there is none, all kinds with custom resources that Chartwright serves.
 ///
 /// With a name: the release, the conditions, every object with its health, what is below it down to the pods, and the hooks.
@@ -269,6 +270,7 @@ impl Viewer<'_> {
     fn shape(&self) -> Look {
         Look {
             wide: self.args.output == Some(Shape::Wide),
+            terminal: std::io::stdout().is_terminal(),
             namespaces: self.args.all_namespaces,
             without_heading: self.args.no_headers,
             colour: self.args.color.is_on(),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kube::core::GroupVersionKind;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::{Allowance, Home, Outside, Reach, Says, is_run};
@@ -22,7 +23,7 @@ use crate::values::{Overrides, Values};
 pub const SOME_NAMESPACE: &str = "namespace-of-the-release";
 
 /// What came of the render.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Trial {
     Made {
         /// Objects and hooks, as the chart names them.

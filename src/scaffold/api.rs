@@ -61,7 +61,7 @@ impl Api {
 
 impl fmt::Display for Api {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}", self.api_version(), self.kind)
+        write!(f, "{} {}", self.api_version(), self.kind)
     }
 }
 
@@ -96,7 +96,7 @@ pub fn is_name(text: &str) -> bool {
     is_label(text) && !text.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// English plurals as far as names of kinds need them. Whoever wants another says so.
+/// The usual English plural. `--plural` sets another.
 pub fn plural(singular: &str) -> String {
     let ends = |endings: &[&str]| endings.iter().any(|ending| singular.ends_with(ending));
     let stem = |cut: usize| &singular[..singular.len() - cut];
@@ -117,7 +117,7 @@ mod tests {
     fn a_kind_has_names_for_paths_and_commands() {
         let api = Api::new("charts.example.com", "v1alpha1", "Nginx", true).unwrap();
         assert_eq!(api.definition(), "nginxes.charts.example.com");
-        assert_eq!((api.singular.as_str(), api.to_string().as_str()), ("nginx", "charts.example.com/v1alpha1, Nginx"));
+        assert_eq!((api.singular.as_str(), api.to_string().as_str()), ("nginx", "charts.example.com/v1alpha1 Nginx"));
         for (one, many) in
             [("memcached", "memcacheds"), ("policy", "policies"), ("gateway", "gateways"), ("bus", "buses")]
         {

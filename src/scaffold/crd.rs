@@ -130,7 +130,7 @@ fn version(api: &Api, chart: &ChartValues, options: &Options) -> (Yaml, Vec<Stri
     if let Some(path) = &replicas {
         scale::make_scalable(&mut spec, path);
         notes.push(format!(
-            "spec.{}: can be scaled, so it has to be an integer from 0; the API server drops a null and refuses text",
+            "spec.{} backs the scale subresource, so it must be an integer of at least 0; the API server drops null and refuses text",
             path.join(".")
         ));
     }

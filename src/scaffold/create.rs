@@ -35,7 +35,7 @@ pub struct NewApi {
     pub version: String,
     /// None is called like the chart.
     pub kind: Option<String>,
-    /// None is as in its other versions, or by the rules of English.
+    /// None is as in its other versions, or derived from the kind.
     pub plural: Option<String>,
     /// None is as in its other versions, or namespaced.
     pub is_namespaced: Option<bool>,
@@ -53,9 +53,10 @@ pub struct Created {
     /// Name and version of the chart.
     pub chart: (String, String),
     pub is_new_version: bool,
-    /// The paths of the definition and of the sample.
+    /// The paths of the definition, of the sample, and of the list of all values.
     pub definition: String,
     pub sample: String,
+    pub values: String,
     /// What a person should know.
     pub notes: Vec<String>,
 }
@@ -102,7 +103,7 @@ pub async fn create(
     draft: &mut Draft,
     wanted: &NewApi,
     fetching: &Fetching<'_>,
-    tell: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) -> Result<Created, ScaffoldError> {
     let project = project(draft)?;
     let group = project.full_group(&wanted.group);
@@ -119,7 +120,7 @@ pub async fn create(
             return add_version(draft, wanted, project.clone(), present, &versions, fetching.helm).await;
         }
     }
-    add_kind(draft, wanted, project, &resources, fetching, tell).await
+    add_kind(draft, wanted, project, &resources, fetching, progress).await
 }
 
 async fn add_kind(
@@ -128,14 +129,14 @@ async fn add_kind(
     mut project: Project,
     resources: &[Resource],
     fetching: &Fetching<'_>,
-    tell: &dyn Fn(&str),
+    progress: &dyn Fn(&str),
 ) -> Result<Created, ScaffoldError> {
     let source = match (&wanted.chart, &wanted.kind) {
         (Some(chart), _) => chart.clone(),
         (None, Some(kind)) => Wanted { source: Source::Starter(naming::chart_of_kind(kind)), version: None },
         (None, None) => return Err(ScaffoldError::NeitherKindNorChart),
     };
-    let Ready { chart, files } = source::obtain(&source, fetching, tell).await?;
+    let Ready { chart, files } = source::obtain(&source, fetching, progress).await?;
     let api = named(wanted, &project, &chart)?;
     if let Some(taken) = resources.iter().find(|resource| resource.api.singular == api.singular) {
         return Err(match is_same_kind(&taken.api, &api) {
@@ -147,7 +148,7 @@ async fn add_kind(
     if let Some(taken) = resources.iter().find(|resource| resource.api.definition() == api.definition()) {
         return Err(ScaffoldError::PluralTaken { plural: api.plural, kind: taken.api.kind.clone() });
     }
-    tell(&format!("rendering {} {}", chart.name, chart.version));
+    progress(&format!("rendering {} {}", chart.name, chart.version));
     let mut notes: Vec<String> = render(&chart, fetching.helm).await?.into_iter().collect();
 
     let place = format!("{}/{}", layout::CHARTS, chart.name);
@@ -162,7 +163,7 @@ async fn add_kind(
     let definition = generated::definition(&api, &chart, wanted.options).map_err(wrong(&path))?;
     draft.make(path.as_str(), definition.text);
     draft.enter(&DEFINITIONS, &file)?;
-    let sample = put_sample(draft, &wanted.group, &api, &chart, &format!("{}-sample", api.singular))?;
+    let (sample, values) = put_sample(draft, &wanted.group, &api, &chart, &format!("{}-sample", api.singular))?;
     for (role, text) in generated::kind_roles(project.name(), &api) {
         let file = layout::kind_role(&api, role);
         draft.make(format!("config/rbac/{file}"), text);
@@ -176,13 +177,13 @@ async fn add_kind(
         project.set_origin(&Origin { chart: name.clone(), source: source.shown(), version: version.clone(), digest });
     }
     draft.edit(layout::PROJECT, project.text()?);
-    tell("finding out which rights it needs");
-    let of_role = renew_role(draft, project.name(), Some(&place), fetching.helm).await?;
+    let mut surveys = Surveys::new(fetching.helm, progress);
+    let of_role = renew_role(draft, project.name(), Some(&place), &mut surveys).await?;
     // That it does not render is said once.
     let is_said = !notes.is_empty();
     notes.extend(definition.notes);
     notes.extend(of_role.into_iter().filter(|note| !(is_said && note.contains(NOT_RENDERED))));
-    Ok(Created { api, chart: (name, version), is_new_version: false, definition: path, sample, notes })
+    Ok(Created { api, chart: (name, version), is_new_version: false, definition: path, sample, values, notes })
 }
 
 /// The chart, the watch and the roles stay as they are.
@@ -224,11 +225,11 @@ async fn add_version(
     draft.enter(&DEFINITIONS, &layout::definition(&api))?;
     // Under another name than the first version's: both may be applied together.
     let name = format!("{}-{}-sample", api.singular, api.version);
-    let sample = put_sample(draft, &wanted.group, &api, &chart, &name)?;
+    let (sample, values) = put_sample(draft, &wanted.group, &api, &chart, &name)?;
     project.add(&Resource { group: wanted.group.clone(), api: api.clone() });
     draft.edit(layout::PROJECT, project.text()?);
     let chart = (chart.name.clone(), chart.version.clone());
-    Ok(Created { api, chart, is_new_version: true, definition: path, sample, notes })
+    Ok(Created { api, chart, is_new_version: true, definition: path, sample, values, notes })
 }
 
 /// The API's names, now that the chart is known.
@@ -286,14 +287,21 @@ fn put_chart(
     Ok(!is_same && !is_named_here)
 }
 
-/// Returns its path.
-fn put_sample(draft: &mut Draft, group: &str, api: &Api, chart: &Chart, name: &str) -> Result<String, ScaffoldError> {
+/// The sample that kustomize applies, and the list of all values. Returns their paths.
+fn put_sample(
+    draft: &mut Draft,
+    group: &str,
+    api: &Api,
+    chart: &Chart,
+    name: &str,
+) -> Result<(String, String), ScaffoldError> {
     let file = layout::sample(group, api);
-    let path = format!("config/samples/{file}");
+    let (path, list) = (format!("config/samples/{file}"), format!("{}/{file}", layout::FULL_SAMPLES));
     let values = ChartValues::of(chart).map_err(|error| wrong(&path)(error.to_string()))?;
-    draft.make(path.as_str(), sample::of_chart(api, name, &values));
+    draft.make(path.as_str(), sample::short(api, name, &values, &format!("full/{file}")));
+    draft.make(list.as_str(), sample::full(api, name, &values));
     draft.enter(&SAMPLES, &file)?;
-    Ok(path)
+    Ok((path, list))
 }
 
 /// config/rbac/role.yaml follows from all APIs. Returns what a person should know: of the chart at a place, and what is new.
@@ -301,13 +309,12 @@ pub async fn renew_role(
     draft: &mut Draft,
     project: &str,
     place: Option<&str>,
-    helm: &Helm,
+    surveys: &mut Surveys<'_>,
 ) -> Result<Vec<String>, ScaffoldError> {
     let is_absent = draft.read(layout::ROLE)?.is_none();
-    let mut surveys = Surveys::default();
-    let earlier = generated::role_of_charts(draft.root(), project, helm, &mut surveys).await;
+    let earlier = generated::role(draft.root(), project, surveys).await;
     let stage = draft.staged()?;
-    let role = generated::role_of_charts(stage.path(), project, helm, &mut surveys).await;
+    let role = generated::role(stage.path(), project, surveys).await;
     match (earlier, role) {
         (Ok(earlier), role) => {
             let role = role.map_err(wrong(layout::ROLE))?;
@@ -326,7 +333,7 @@ pub async fn renew_role(
                 Some(_) => "is left as it is, since it cannot be told what it was made from",
                 None => "cannot be made",
             };
-            Ok(vec![format!("{} {what}: {reason}; `chartwright generate rbac` makes it anew", layout::ROLE)])
+            Ok(vec![format!("{} {what}: {reason}; regenerate it with `chartwright generate rbac`", layout::ROLE)])
         }
     }
 }

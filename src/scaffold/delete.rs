@@ -13,9 +13,9 @@ use super::error::ScaffoldError;
 use super::generated::{self, Options};
 use super::layout::{self, DEFINITIONS, KIND_ROLES, SAMPLES};
 use super::project::{Project, Resource};
+use super::rbac::Surveys;
 use super::source;
 use crate::chart::{Chart, ChartError, files};
-use crate::render::Helm;
 
 /// An API by its names. The group is without the domain.
 #[derive(Clone, Debug)]
@@ -36,7 +36,12 @@ pub struct Deleted {
 }
 
 /// Takes an API out of a draft. By force, its definition goes also where somebody has changed it.
-pub async fn delete(draft: &mut Draft, named: &Named, is_forced: bool, helm: &Helm) -> Result<Deleted, ScaffoldError> {
+pub async fn delete(
+    draft: &mut Draft,
+    named: &Named,
+    is_forced: bool,
+    surveys: &mut Surveys<'_>,
+) -> Result<Deleted, ScaffoldError> {
     let mut project = project(draft)?;
     let resources = resources(draft, &project)?;
     let group = project.full_group(&named.group);
@@ -51,7 +56,9 @@ pub async fn delete(draft: &mut Draft, named: &Named, is_forced: bool, helm: &He
     let of_kind: Vec<&Resource> = rest.iter().filter(|one| is_same_kind(&one.api, &resource.api)).collect();
     let others = of_kind.iter().map(|one| one.api.version.clone()).collect();
 
-    remove_listed(draft, &SAMPLES, "config/samples", &layout::sample(&resource.group, &resource.api))?;
+    let sample = layout::sample(&resource.group, &resource.api);
+    remove_listed(draft, &SAMPLES, "config/samples", &sample)?;
+    draft.remove(format!("{}/{sample}", layout::FULL_SAMPLES));
     let mut notes = vec![];
     match of_kind.first() {
         Some(other) => notes.extend(remove_version(draft, &resource.api, &other.api)?),
@@ -60,7 +67,7 @@ pub async fn delete(draft: &mut Draft, named: &Named, is_forced: bool, helm: &He
     project.remove(resource);
     draft.edit(layout::PROJECT, project.text()?);
     if of_kind.is_empty() {
-        notes.extend(renew_role(draft, project.name(), None, helm).await?);
+        notes.extend(renew_role(draft, project.name(), None, surveys).await?);
     }
     Ok(Deleted { api: resource.api.clone(), others, notes })
 }

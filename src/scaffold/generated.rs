@@ -11,7 +11,6 @@ use super::rbac::{RbacError, Surveys};
 use super::values::ChartValues;
 use super::{layout, rbac};
 use crate::chart::Chart;
-use crate::render::Helm;
 use crate::watches::{self, WatchesError};
 
 /// What the person said about the CRD.
@@ -63,23 +62,15 @@ fn values_of(chart: &Chart) -> Result<ChartValues, String> {
     ChartValues::of(chart).map_err(|error| error.to_string())
 }
 
-/// config/rbac/role.yaml: what the operator may do for all APIs of the project in a directory. `helm` is None where it has none.
-pub async fn role(dir: &Path, project: &str, helm: Option<&Helm>) -> Result<Generated, String> {
-    match helm {
-        Some(helm) => role_of_charts(dir, project, helm, &mut Surveys::default()).await,
-        None => made(rbac::without_charts(dir, &options_of(dir, project)?)),
-    }
+/// config/rbac/role.yaml of a project without charts.
+pub fn role_without_charts(dir: &Path, project: &str) -> Result<Generated, String> {
+    made(rbac::without_charts(dir, &options_of(dir, project)?))
 }
 
-/// The same, with what is known of charts already.
-pub async fn role_of_charts(
-    dir: &Path,
-    project: &str,
-    helm: &Helm,
-    surveys: &mut Surveys,
-) -> Result<Generated, String> {
+/// config/rbac/role.yaml: what the operator may do for all APIs of the project in a directory.
+pub async fn role(dir: &Path, project: &str, surveys: &mut Surveys<'_>) -> Result<Generated, String> {
     let options = options_of(dir, project)?;
-    let watches = match watches::load(&dir.join(layout::WATCHES), dir, helm).await {
+    let watches = match watches::load(&dir.join(layout::WATCHES), dir, surveys.helm()).await {
         Ok(watches) => watches.entries,
         // A project that is being made has no file yet.
         Err(WatchesError::Read { error, .. }) if error.kind() == ErrorKind::NotFound => vec![],
@@ -87,7 +78,7 @@ pub async fn role_of_charts(
         Err(error) => return Err(error.to_string()),
     };
     made(match watches.is_empty() {
-        false => rbac::generate(dir, &watches, helm, &options, surveys).await,
+        false => rbac::generate(dir, &watches, &options, surveys).await,
         true => rbac::without_charts(dir, &options),
     })
 }

@@ -1,7 +1,7 @@
 //! A new project: everything but APIs.
 //!
-//! In a project that is there already, files that went are made again. What somebody has changed is kept, unless forced; lists of APIs are
-//! kept in any case.
+//! In an existing project, missing files are written again. Changed files are kept, unless forced. Lists of APIs and README.md are never
+//! replaced.
 
 use super::draft::Draft;
 use super::entries;
@@ -21,11 +21,11 @@ pub struct NewProject {
 const DOMAIN: &str = "my.domain";
 
 /// Whether the project was there before.
-pub async fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Result<bool, ScaffoldError> {
+pub fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Result<bool, ScaffoldError> {
     if let Some(text) = draft.read(layout::PROJECT)? {
         let project = Project::parse(&text)?;
         check_same(&project, wanted)?;
-        restore(draft, &project, is_forced).await?;
+        restore(draft, &project, is_forced)?;
         return Ok(true);
     }
     let name = wanted.name.clone().unwrap_or_else(|| naming::project_of_directory(draft.root()));
@@ -34,17 +34,21 @@ pub async fn init(draft: &mut Draft, wanted: &NewProject, is_forced: bool) -> Re
     naming::check_domain(domain)?;
     let project = Project::new(&name, domain);
     for (path, text) in layout::files(&project) {
-        draft.make(path, text);
+        // Many repositories begin with one.
+        let is_kept = path == layout::README && draft.read(path)?.is_some();
+        if !is_kept {
+            draft.make(path, text);
+        }
     }
-    make_role(draft, &name).await?;
+    make_role(draft, &name)?;
     draft.make(layout::PROJECT, project.text()?);
     Ok(false)
 }
 
 /// The role of an operator without charts.
-async fn make_role(draft: &mut Draft, name: &str) -> Result<(), ScaffoldError> {
+fn make_role(draft: &mut Draft, name: &str) -> Result<(), ScaffoldError> {
     let wrong = |reason| ScaffoldError::Generated { file: layout::ROLE.into(), reason };
-    draft.make(layout::ROLE, generated::role(draft.root(), name, None).await.map_err(wrong)?.text);
+    draft.make(layout::ROLE, generated::role_without_charts(draft.root(), name).map_err(wrong)?.text);
     Ok(())
 }
 
@@ -59,16 +63,16 @@ fn check_same(project: &Project, wanted: &NewProject) -> Result<(), ScaffoldErro
 }
 
 /// The role of an operator with charts needs helm: see [`super::create::renew_role`].
-async fn restore(draft: &mut Draft, project: &Project, is_forced: bool) -> Result<(), ScaffoldError> {
+fn restore(draft: &mut Draft, project: &Project, is_forced: bool) -> Result<(), ScaffoldError> {
     for (path, text) in layout::files(project) {
         let is_there = draft.read(path)?.is_some();
-        if !is_there || (is_forced && !layout::grows(path)) {
+        if !is_there || (is_forced && !layout::grows(path) && path != layout::README) {
             draft.make(path, text);
         }
     }
     let has_charts = !entries::read(&draft.read(layout::WATCHES)?.unwrap_or_default()).is_empty();
     if !has_charts && draft.read(layout::ROLE)?.is_none() {
-        make_role(draft, project.name()).await?;
+        make_role(draft, project.name())?;
     }
     Ok(())
 }

@@ -45,7 +45,13 @@ macro_rules! templates {
     };
 }
 
+/// The part of a project's Makefile that the one of this repository includes.
+const SHARED_TARGETS: &str = include_str!("templates/project/shared.mk");
+
+pub const README: &str = "README.md";
+
 const FILES: &[(&str, &str)] = templates! {
+    "README.md" = "README.md",
     "Makefile" = "Makefile",
     "Dockerfile" = "Dockerfile",
     ".gitignore" = "gitignore",
@@ -78,7 +84,12 @@ const FILES: &[(&str, &str)] = templates! {
 
 /// The files of a project without any API. What follows from its APIs is not among them.
 pub fn files(project: &Project) -> Vec<(&'static str, String)> {
-    let values = [("project", project.name()), ("domain", project.domain()), ("version", env!("CARGO_PKG_VERSION"))];
+    let values = [
+        ("shared", SHARED_TARGETS.trim_end()),
+        ("project", project.name()),
+        ("domain", project.domain()),
+        ("version", env!("CARGO_PKG_VERSION")),
+    ];
     FILES.iter().map(|(path, template)| (*path, fill(template, &values))).collect()
 }
 
@@ -97,6 +108,9 @@ pub fn sample(group: &str, api: &Api) -> String {
     [group, &api.version, &api.singular].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("_")
         + ".yaml"
 }
+
+/// The list of all values beside a sample, which no kustomization names.
+pub const FULL_SAMPLES: &str = "config/samples/full";
 
 /// Below config/rbac. `role` is admin, editor or viewer.
 pub fn kind_role(api: &Api, role: &str) -> String {
@@ -151,6 +165,21 @@ mod tests {
             let here = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
             let is_alike = path.starts_with("config/") && !grows(path) && here.exists();
             assert!(!is_alike || std::fs::read_to_string(here).unwrap() == text, "{path} and its template differ");
+        }
+    }
+
+    /// The same names with the same recipes: there is one text of them.
+    #[test]
+    fn the_makefile_of_this_repository_includes_the_shared_targets_of_a_project() {
+        let here = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Makefile")).unwrap();
+        let files = files(&Project::new("shop", "example.com"));
+        let (_, project) = files.iter().find(|(path, _)| *path == "Makefile").unwrap();
+        assert!(project.contains(SHARED_TARGETS), "{project}");
+        assert!(here.contains("\ninclude src/scaffold/templates/project/shared.mk\n"), "{here}");
+        let shared: Vec<&str> = SHARED_TARGETS.lines().filter_map(|line| line.strip_prefix(".PHONY: ")).collect();
+        assert!(shared.len() > 6, "{shared:?}");
+        for target in shared {
+            assert!(!here.contains(&format!("\n{target}:")), "{target} has a recipe of its own in this repository");
         }
     }
 

@@ -24,6 +24,7 @@ use super::draft::Draft;
 use super::error::ScaffoldError;
 use super::generated::{self, Generated, Options};
 use super::layout;
+use super::rbac::Surveys;
 use crate::render::Helm;
 use recognise::Age;
 
@@ -135,7 +136,7 @@ impl Migration {
     async fn generate_role(&mut self, draft: &Draft, helm: &Helm) -> Result<(), ScaffoldError> {
         let wrong = |reason| ScaffoldError::Generated { file: layout::ROLE.into(), reason };
         let Generated { text, notes } =
-            generated::role(draft.root(), &self.project, Some(helm)).await.map_err(wrong)?;
+            generated::role(draft.root(), &self.project, &mut Surveys::new(helm, &|_| ())).await.map_err(wrong)?;
         self.notes.extend(notes);
         let before = draft.read(layout::ROLE)?.unwrap_or_default();
         if text != before {

@@ -14,6 +14,7 @@
 //! | [`tree`] | the text files of a chart and its subcharts |
 //! | [`branches`] | which values a chart is rendered with |
 //! | [`renders`] | the edge: helm, many times |
+//! | [`cache`] | what earlier commands found, on disk |
 //! | [`scan`] | what stands in templates |
 //! | [`findings`] | all that a chart can make |
 //! | [`kinds`] | plurals and scopes without a cluster |
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::chart::{Chart, ChartError};
+use crate::chart::ChartError;
 use crate::reach::Reach;
 use crate::render::{Helm, RenderError};
 use crate::scaffold::api::{self, Api};
@@ -36,6 +37,7 @@ use crate::watches::Watch;
 use crate::yaml;
 
 pub mod branches;
+mod cache;
 pub mod findings;
 pub mod grants;
 pub mod kinds;
@@ -47,6 +49,7 @@ pub mod scan;
 pub mod text;
 pub mod tree;
 
+use cache::Cache;
 use needs::Serving;
 use renders::{Subject, Surveyed};
 use rights::Needs;
@@ -103,11 +106,15 @@ pub struct Generated {
     pub notes: Vec<String>,
 }
 
-/// What charts can make, for as long as somebody asks: each is rendered once, in however many projects it is.
-#[derive(Debug, Default)]
-pub struct Surveys(Vec<(Asked, Surveyed)>);
+/// What charts can make. Each chart is surveyed once, however many projects have it, and not at all if an earlier command has done it.
+pub struct Surveys<'a> {
+    helm: &'a Helm,
+    progress: &'a dyn Fn(&str),
+    cache: Option<Cache>,
+    known: Vec<(Asked, Surveyed)>,
+}
 
-/// All that a survey follows from.
+/// All that a survey follows from, beside the programs.
 #[derive(Debug, PartialEq)]
 struct Asked {
     chart: String,
@@ -116,16 +123,33 @@ struct Asked {
     most_renders: usize,
 }
 
-impl Surveys {
-    async fn of(&mut self, subject: Subject<'_>) -> Result<Surveyed, RbacError> {
-        let Subject { chart: Chart { digest, .. }, overrides, specs, most_renders, .. } = &subject;
-        let (chart, overrides, specs) = (digest.clone(), (*overrides).clone(), specs.clone());
-        let asked = Asked { chart, overrides, specs, most_renders: *most_renders };
-        if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == asked) {
+impl<'a> Surveys<'a> {
+    /// `progress` is called with what is being rendered.
+    pub fn new(helm: &'a Helm, progress: &'a dyn Fn(&str)) -> Self {
+        Surveys { helm, progress, cache: Cache::of_user(helm), known: vec![] }
+    }
+
+    pub fn helm(&self) -> &'a Helm {
+        self.helm
+    }
+
+    async fn of(&mut self, watch: &Watch, specs: Vec<Value>, most_renders: usize) -> Result<Surveyed, RbacError> {
+        let Watch { chart, overrides, .. } = watch;
+        let asked =
+            Asked { chart: chart.digest.clone(), overrides: overrides.clone(), specs: specs.clone(), most_renders };
+        if let Some((_, known)) = self.known.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
-        let found = subject.survey().await?;
-        self.0.push((asked, found.clone()));
+        let found = match self.cache.as_ref().and_then(|cache| cache.get(&asked)) {
+            Some(found) => found,
+            None => {
+                let Surveys { helm, progress, .. } = *self;
+                let found = Subject { chart, overrides, helm, specs, most_renders, progress }.survey().await?;
+                self.cache.as_ref().filter(|_| found.is_final).inspect(|cache| cache.put(&asked, &found));
+                found
+            }
+        };
+        self.known.push((asked, found.clone()));
         Ok(found)
     }
 }
@@ -147,17 +171,14 @@ pub enum RbacError {
 pub async fn generate(
     project: &Path,
     watches: &[Watch],
-    helm: &Helm,
     options: &Options,
-    surveys: &mut Surveys,
+    surveys: &mut Surveys<'_>,
 ) -> Result<Generated, RbacError> {
     let mut all = vec![];
     let definitions = documents_in(&project.join("config/crd/bases"))?;
     let samples = documents_in(&project.join("config/samples"))?;
     for watch in watches {
-        let (chart, overrides, specs) = (&watch.chart, &watch.overrides, specs_for(watch, &samples));
-        let subject = Subject { chart, overrides, helm, specs, most_renders: options.most_renders };
-        let mut found = surveys.of(subject).await?;
+        let mut found = surveys.of(watch, specs_for(watch, &samples), options.most_renders).await?;
         // A chart may make custom resources of the project itself.
         definitions.iter().for_each(|definition| found.findings.kinds.learn(definition));
         let (api, note) = api_of(watch, &options.apis, &definitions);
@@ -235,7 +256,7 @@ fn api_of(watch: &Watch, given: &[Api], definitions: &[Value]) -> (Api, Option<S
         return (api(text(crd, "/spec/names/plural"), text(crd, "/spec/scope") != "Cluster"), None);
     }
     let plural = api::plural(&singular);
-    let note = format!("config/crd/bases has no definition of {}; `{plural}`, with a namespace, is believed", gvk.kind);
+    let note = format!("config/crd/bases has no definition of {}; the role assumes `{plural}`, namespaced", gvk.kind);
     (api(plural, true), Some(note))
 }
 

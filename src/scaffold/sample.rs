@@ -1,23 +1,63 @@
-//! A sample of a custom resource: the chart's values as they are, with every comment.
+//! Samples of a custom resource: a short one to apply, and the list of all values of the chart, with every comment.
 //!
-//! The text of values.yaml is moved to the right, below `spec:`. It must mean the same there; where it would not, the values are written
-//! anew, without comments.
+//! A field that a custom resource sets keeps its value when a newer chart changes the default, image tags included. So the short one sets
+//! only what the definition requires and a handful of fields.
+//!
+//! In the list, the text of values.yaml is moved to the right, below `spec:`. It must mean the same there; where it would not, the values
+//! are written again, without comments.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`chosen`] | the fields of the short one |
+//! | [`required`] | what the definition requires and the chart has no default for |
 
 use serde_json::{Map, Value};
 
 use super::api::Api;
+use super::crd::{self, Options};
 use super::values::ChartValues;
 use super::yaml_text::text;
 use crate::yaml;
 
+mod chosen;
 mod required;
 
 use required::Required;
 
-/// The text of a custom resource of this name whose spec is the values of a chart, with what its definition requires and they do not have:
+/// How a list of values that we wrote begins.
+pub const FULL: &str =
+    "# All values of the chart with their defaults, for reference. `kubectl apply -k config/samples` does not apply them.
+";
+const COPY_FEW: &str =
+    "# Copy only the fields that you change: a field that is set keeps its value when a newer chart changes the default.
+";
+const SHORT: &str = "# Fields that are not set have the chart's defaults, also those of a newer chart.
+";
+
+/// The text of a custom resource of this name whose spec is all values of a chart, with what its definition requires and they do not have:
 /// as a value where one can be made up, as a comment where not.
-pub fn of_chart(api: &Api, name: &str, chart: &ChartValues) -> String {
-    with_required(api, name, &chart.text, &required::required(api, chart))
+pub fn full(api: &Api, name: &str, chart: &ChartValues) -> String {
+    let required = required::required(&definition(api, chart), chart);
+    format!("{FULL}{COPY_FEW}{}", with_required(api, name, &chart.text, &required))
+}
+
+/// The same with a handful of values. `list` is where the full list is, as seen from the sample.
+pub fn short(api: &Api, name: &str, chart: &ChartValues, list: &str) -> String {
+    let version = definition(api, chart);
+    let chosen = serde_yaml::to_value(chosen::chosen(&version, chart)).unwrap_or_default();
+    let required = required::required(&version, chart);
+    format!(
+        "{SHORT}# All of them: {list}
+{}",
+        with_required(api, name, &text(&chosen), &required)
+    )
+}
+
+/// The version of the kind's definition. Null where the chart gives none: the command that writes the definition says why.
+fn definition(api: &Api, chart: &ChartValues) -> Value {
+    let made = crd::definition(api, chart, &Options::default());
+    let text = made.map(|made| made.text).unwrap_or_default();
+    yaml::parse(&text).unwrap_or_default().pointer("/spec/versions/0").cloned().unwrap_or_default()
 }
 
 fn with_required(api: &Api, name: &str, values_yaml: &str, required: &[Required]) -> String {
@@ -155,7 +195,7 @@ mod tests {
         });
         let of = |values: &str| {
             let chart = ChartValues::from_text("app", values, Some(schema.clone())).unwrap();
-            of_chart(&api, "app-sample", &chart)
+            full(&api, "app-sample", &chart)
         };
         let text = of("# Ours.\ncolour: red\ndb: {host: a}\n");
         let lines = [
@@ -174,6 +214,70 @@ mod tests {
         assert_eq!(yaml::parse(&text).unwrap()["spec"], spec);
         assert!(text.contains("spec:\n  # adminEmail: required; Who gets mail.\n"), "{text}");
         assert_eq!(yaml::parse(&of("")).unwrap()["spec"], json!({"adminEmail": ""}));
+    }
+
+    fn short_of(values: &str, schema: Option<Value>) -> (String, Value) {
+        let api = Api::new("charts.example.com", "v1", "App", true).unwrap();
+        let chart = ChartValues::from_text("app", values, schema).unwrap();
+        let text = short(&api, "app-sample", &chart, "full/app.yaml");
+        let spec = yaml::parse(&text).unwrap_or_else(|error| panic!("{error}: {text}"))["spec"].take();
+        (text, spec)
+    }
+
+    #[test]
+    fn the_short_sample_pins_no_defaults_of_a_large_chart() {
+        let values = "image: {repository: nginx, tag: 1.29.1}
+replicaCount: 2
+a: 1
+b: 2
+c: {d: 3, e: {f: 4}, g: 5}
+";
+        let (text, spec) = short_of(values, None);
+        assert_eq!(spec, json!({"replicaCount": 2}));
+        let head = "# Fields that are not set have the chart's defaults, also those of a newer chart.
+# All of them: full/app.yaml
+apiVersion: ";
+        assert!(text.starts_with(head), "{text}");
+        assert_eq!(short_of(&values.replace("replicaCount", "count"), None).1, json!({}));
+        let nested = values.replace("replicaCount: 2", "web: {replicas: 3}");
+        assert_eq!(short_of(&nested, None).1, json!({"web": {"replicas": 3}}));
+    }
+
+    #[test]
+    fn the_short_sample_has_all_values_of_a_small_chart_but_for_its_image() {
+        let values = "colour: blue
+service: {port: 80, type: ClusterIP}
+image: {tag: 1.29.1}
+list: []
+";
+        let expected = json!({"colour": "blue", "service": {"port": 80, "type": "ClusterIP"}, "list": []});
+        assert_eq!(short_of(values, None).1, expected);
+        assert_eq!(short_of("", None).1, json!({}));
+    }
+
+    #[test]
+    fn the_short_sample_has_what_is_required() {
+        let schema = json!({
+            "required": ["adminEmail", "plan"],
+            "properties": {"adminEmail": {"type": "string"}, "plan": {"enum": ["small", "large"]}},
+        });
+        let values: String = (0..9)
+            .map(|number| {
+                format!(
+                    "v{number}: 1
+"
+                )
+            })
+            .collect();
+        let (text, spec) = short_of(&values, Some(schema));
+        assert_eq!(spec, json!({"adminEmail": ""}));
+        assert!(
+            text.contains(
+                "  # plan: required; One of small, large.
+"
+            ),
+            "{text}"
+        );
     }
 
     fn values() -> impl Strategy<Value = Value> {

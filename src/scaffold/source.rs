@@ -118,8 +118,8 @@ pub struct Ready {
     pub files: Vec<(PathBuf, Vec<u8>)>,
 }
 
-/// Brings a chart here. `tell` hears what takes long.
-pub async fn obtain(wanted: &Wanted, fetching: &Fetching<'_>, tell: &dyn Fn(&str)) -> Result<Ready, ScaffoldError> {
+/// Brings a chart here. `progress` is called before what takes long.
+pub async fn obtain(wanted: &Wanted, fetching: &Fetching<'_>, progress: &dyn Fn(&str)) -> Result<Ready, ScaffoldError> {
     let place = workplace::private_dir("fetched-").map_err(ScaffoldError::Temporary)?;
     let origin = match &wanted.source {
         Source::Local(path) => path.clone(),
@@ -130,14 +130,14 @@ pub async fn obtain(wanted: &Wanted, fetching: &Fetching<'_>, tell: &dyn Fn(&str
             dir
         }
         _ => {
-            tell(&format!("fetching {}", wanted.shown()));
+            progress(&format!("fetching {}", wanted.shown()));
             fetching.pull(wanted, place.path()).await?
         }
     };
     let copy = Copy::of(&origin, &place)?;
     wanted.check(&copy.version)?;
     if let Some(missing) = dependencies::missing(&copy.dir)? {
-        tell(&format!("fetching the dependencies of {}", copy.chart));
+        progress(&format!("fetching the dependencies of {}", copy.chart));
         fetching.dependencies(&missing, &copy.dir, &copy.chart).await?;
     }
     let chart = Chart::load(&copy.dir)?;

@@ -1,10 +1,6 @@
 //! A project grows and shrinks, and keeps what somebody did by hand.
 
-use std::os::unix::fs::PermissionsExt;
-
-use crate::harness::command_line::said;
 use crate::harness::site::{Site, chart_in};
-use crate::harness::tool;
 
 #[test]
 fn what_one_command_makes_another_takes_away() {
@@ -214,26 +210,6 @@ fn a_chart_that_is_gone_or_broken_stops_nobody() {
     assert!(!site.read("config/rbac/role.yaml").contains("thirds"));
 }
 
-/// The role before and after is compared, and the charts that were there are the same in both.
-#[test]
-fn a_chart_that_was_there_is_rendered_once_for_the_role() {
-    let site = Site::initialised();
-    let (calls, helm) = (site.beside("calls"), site.beside("helm"));
-    let script = format!("#!/bin/sh\necho \"$1\" >> {}\nexec {} \"$@\"\n", calls.display(), tool("helm4").display());
-    std::fs::write(&helm, script).unwrap();
-    std::fs::set_permissions(&helm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let renders = |kind: &str| {
-        let mut command = site.command(&["create", "api", "--kind", kind]);
-        command.env("CHARTWRIGHT_HELM", &helm);
-        said(command).good();
-        let told = std::fs::read_to_string(&calls).unwrap();
-        std::fs::remove_file(&calls).unwrap();
-        told.lines().filter(|call| *call == "template").count()
-    };
-    let (alone, beside) = (renders("Shop"), renders("Third"));
-    assert!(alone > 5 && beside <= 2 * alone, "{alone} for one kind, {beside} for one more");
-}
-
 #[test]
 fn charts_may_be_anywhere_in_the_project() {
     let site = Site::initialised();
@@ -310,4 +286,43 @@ fn a_definition_that_is_older_than_its_chart_is_found_and_made_anew() {
     assert!(made.code == 0 && made.out.contains("litres"), "{made:?}");
     assert!(site.read(&format!("config/crd/bases/charts.{}_paints.yaml", site.domain())).contains("litres"));
     assert_eq!(check(), 0);
+    // The list of values follows the chart, and the sample stays.
+    let list = site.read("config/samples/full/charts_v1alpha1_paint.yaml");
+    assert!(list.contains("  # How much.\n  litres: 5\n"), "{list}");
+    assert!(!site.read("config/samples/charts_v1alpha1_paint.yaml").contains("litres"));
+}
+
+#[test]
+fn the_sample_is_short_and_all_values_are_in_a_file_that_is_not_applied() {
+    let site = Site::initialised();
+    site.chartwright(&["create", "api", "--kind", "Shop"]).good();
+    let (sample, list) = ("config/samples/charts_v1alpha1_shop.yaml", "config/samples/full/charts_v1alpha1_shop.yaml");
+    let spec = |path: &str| chartwright::yaml::parse(&site.read(path)).unwrap()["spec"].clone();
+    assert_eq!(spec(sample), serde_json::json!({"replicaCount": 1}));
+    let values = chartwright::yaml::parse(&site.read("helm-charts/shop/values.yaml")).unwrap();
+    assert_eq!(spec(list), values);
+    let applied = site.kubectl(&["kustomize", "config/samples"]).good();
+    assert!(applied.matches("kind: Shop").count() == 1 && !applied.contains("image"), "{applied}");
+}
+
+#[test]
+fn a_readme_of_somebody_else_is_kept() {
+    let site = Site::new();
+    site.file("README.md", "# Mine\n");
+    for flags in [&[][..], &["--force"]] {
+        site.chartwright(&[&["init", "--domain", &site.domain()], flags].concat()).good();
+        assert_eq!(site.read("README.md"), "# Mine\n");
+    }
+    std::fs::remove_file(site.root().join("README.md")).unwrap();
+    site.chartwright(&["init"]).good();
+    let readme = site.read("README.md");
+    assert!(readme.starts_with(&format!("# {}\n", site.name)), "{readme}");
+    let makefile = site.read("Makefile");
+    let targets: Vec<&str> = makefile.lines().filter_map(|line| line.strip_prefix(".PHONY: ")).collect();
+    let commands = readme.lines().filter_map(|line| line.strip_prefix("make ")).flat_map(str::split_whitespace);
+    let rows = readme.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
+    let rows = rows.flat_map(|row| row.split(',')).map(|cell| cell.trim().trim_matches('`'));
+    let named: Vec<&str> = commands.filter(|word| !word.contains('=')).chain(rows).collect();
+    assert!(named.len() > 15, "{named:?}");
+    assert!(named.iter().all(|target| targets.contains(target)), "{named:?} and {targets:?}");
 }

@@ -104,7 +104,7 @@ fn what_is_there_already_is_told() {
     let site = Site::initialised();
     site.chartwright(&["create", "api", "--kind", "Shop"]).good();
     let again = site.refused(1, &["create", "api", "--kind", "Shop"]);
-    assert!(again.contains(&format!("the API charts.{}/v1alpha1, Shop exists already", site.domain())), "{again}");
+    assert!(again.contains(&format!("the API charts.{}/v1alpha1 Shop exists already", site.domain())), "{again}");
     let group = site.refused(1, &["create", "api", "--kind", "Shop", "--group", "apps"]);
     assert!(group.contains("is in this project already"), "{group}");
     let chart = site.chart("shop", "");

@@ -108,6 +108,8 @@ fn tell(chart: &Path) -> Told {
     drop(operator);
     let removed = site.make(&["undeploy"]);
     assert_eq!(removed.code, 0, "{}: {removed:?}", chart.display());
+    let has_hooks = chart.ends_with("hooked");
+    assert_eq!(removed.out.contains("These hook objects stay, as with helm uninstall"), has_hooks, "{removed:?}");
 
     let refused = refused(&calls_of(&format!("system:serviceaccount:{}-system:{account}", site.name)));
     let role = site.read("config/rbac/role.yaml");

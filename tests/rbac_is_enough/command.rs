@@ -25,7 +25,7 @@ fn a_check_shows_the_difference_and_rules_by_hand_are_kept() {
         "note: helm-charts/roles/templates/roles.yaml: the chart makes the Role <release>, which grants",
         "it has a wildcard",
         "the chart binds the ClusterRole view, which is not its own",
-        "config/crd/bases has no definition of Team; `teams`, with a namespace, is believed",
+        "config/crd/bases has no definition of Team; the role assumes `teams`, namespaced",
     ] {
         assert!(written.code == 0 && written.err.contains(note), "{note}: {written:?}");
     }

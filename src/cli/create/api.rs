@@ -1,10 +1,10 @@
 //! `chartwright create api`: a chart becomes an API of an operator project.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::cli::output::{print, tell};
+use crate::cli::output::print;
+use crate::cli::progress::Progress;
 use crate::cli::scaffolding::{here, remarks, sorted, written};
 use crate::render::Helm;
 use crate::scaffold::create::{Created, NewApi, create};
@@ -15,10 +15,10 @@ use crate::scaffold::plan::Plan;
 use crate::scaffold::source::Wanted;
 use crate::scaffold::source::fetching::Fetching;
 
-/// Make an API from a chart
+/// Create an API from a chart
 ///
-/// Run it in the directory of a project that `chartwright init` made. The chart is fetched with helm and saved with its dependencies to
-/// helm-charts/. An entry in watches.yaml, a CRD, a sample and roles follow from it. Nothing needs a cluster.
+/// Run it in the directory of a project that `chartwright init` created. The chart is fetched with helm and saved with its dependencies to
+/// helm-charts/. From it come an entry in watches.yaml, a CRD, samples and roles. No cluster is needed.
 ///
 /// A chart is a directory, a .tgz, an address, REPOSITORY/CHART of a repository that helm knows, oci://…, or a name with
 /// --helm-chart-repo. Without one, a starter chart is made, called like the kind. A kind that is there gets one more version.
@@ -50,7 +50,7 @@ pub struct Flags {
     /// The API's kind [default: the chart's name in CamelCase]
     #[arg(long, value_name = "KIND")]
     pub kind: Option<String>,
-    /// The kind's plural, in small letters [default: by the rules of English]
+    /// The kind's plural, in small letters [default: derived from the kind]
     #[arg(long, value_name = "NAME")]
     pub plural: Option<String>,
     /// The chart: a directory, a .tgz, an address, REPOSITORY/CHART, oci://…, or a name
@@ -131,16 +131,11 @@ impl Making {
         Ok(Helm::find(self.helm.as_deref()).await?)
     }
 
-    /// Puts an API into a draft. What takes long is told on a terminal.
+    /// Puts an API into a draft, with its progress on a terminal.
     pub async fn create(&self, draft: &mut Draft, wanted: &NewApi, helm: &Helm) -> anyhow::Result<Created> {
         let fetching = Fetching { helm, plain_http: self.plain_http, insecure: self.insecure_skip_tls_verify };
-        let is_watched = std::io::stderr().is_terminal();
-        let progress = |words: &str| {
-            if is_watched {
-                tell(words);
-            }
-        };
-        create(draft, wanted, &fetching, &progress).await.map_err(sorted)
+        let progress = Progress::new();
+        create(draft, wanted, &fetching, &|what| progress.show(what)).await.map_err(sorted)
     }
 }
 
@@ -158,17 +153,18 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// What to do once there is an API.
 pub const NEXT: &str = "next:\n  make install run\nthen, in another terminal:\n  kubectl apply -k config/samples\n";
 
-/// What was made, and what to do next.
+/// What was created, and what to do next.
 pub fn told(created: &Created, plan: &Plan) -> String {
     let (chart, version) = &created.chart;
     let mut text = match created.is_new_version {
-        true => format!("{}: one more version, made by the chart {chart} {version}\n", created.api),
-        false => format!("{}: made by the chart {chart} {version}\n", created.api),
+        true => format!("created API {}, another version of the kind, with chart {chart} {version}\n", created.api),
+        false => format!("created API {} from chart {chart} {version}\n", created.api),
     };
     if !created.is_new_version {
-        text += &format!("  the chart: helm-charts/{chart}\n");
+        text += &format!("  chart: helm-charts/{chart}\n");
     }
-    text += &format!("  the CRD: {}\n  a sample: {}\n", created.definition, created.sample);
+    text += &format!("  CRD: {}\n  sample: {}\n", created.definition, created.sample);
+    text += &format!("  all values, for reference: {}\n", created.values);
     text += &remarks(&created.notes, plan);
     text + NEXT
 }

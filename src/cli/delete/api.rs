@@ -4,15 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::cli::output::print;
+use crate::cli::progress::Progress;
 use crate::cli::scaffolding::{here, remarks, sorted, written};
 use crate::render::Helm;
 use crate::scaffold::create::project;
 use crate::scaffold::delete::{Named, delete};
+use crate::scaffold::rbac::Surveys;
 
 /// Remove an API from this project
 ///
-/// Its entry in watches.yaml, its CRD, its sample and its roles go, and its chart if no other kind uses it and nobody has changed it. A CRD
-/// that somebody has changed is left. Of a kind with several versions, only the named one goes. Nothing is removed from any cluster: `make uninstall` does that, before.
+/// Deletes its entry in watches.yaml, its CRD, samples and roles, and its chart if no other kind uses it and nobody has changed it. A CRD
+/// that somebody has changed stays. Of a kind with several versions, only the named one goes. Nothing is removed from any cluster: `make uninstall` does that, before.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   chartwright delete api --kind Nginx
@@ -27,7 +29,7 @@ pub struct Args {
     /// The API's kind
     #[arg(long, value_name = "KIND")]
     pub kind: String,
-    /// Remove the CRD also if somebody has changed it, and write config/rbac/role.yaml anew
+    /// Remove the CRD also if somebody has changed it, and regenerate config/rbac/role.yaml
     #[arg(long)]
     pub force: bool,
     /// The helm program, version 3 or 4 [default: `helm` on PATH]
@@ -39,14 +41,18 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut draft = here()?;
     let named = Named { group: args.group, version: args.version, kind: args.kind };
     project(&draft).map_err(sorted)?;
-    // The rights of the other charts are found anew.
+    // The role is generated from the charts that stay.
     let helm = Helm::find(args.helm.as_deref()).await?;
-    let deleted = delete(&mut draft, &named, args.force, &helm).await.map_err(sorted)?;
+    let deleted = {
+        let progress = Progress::new();
+        let progress = |what: &str| progress.show(what);
+        delete(&mut draft, &named, args.force, &mut Surveys::new(&helm, &progress)).await.map_err(sorted)?
+    };
     let plan = written(&draft, args.force)?;
     let rest = match deleted.others.as_slice() {
         [] => String::new(),
         others => format!("; {} stays", others.join(" and ")),
     };
-    print(&format!("{}: removed from this project{rest}\n{}", deleted.api, remarks(&deleted.notes, &plan)))?;
+    print(&format!("deleted API {} from this project{rest}\n{}", deleted.api, remarks(&deleted.notes, &plan)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,13 +13,14 @@ use crate::scaffold::api::{Api, is_name};
 use crate::scaffold::crd::{Options, add_version, definition};
 use crate::scaffold::definitions::{self, Renewed};
 use crate::scaffold::draft::Draft;
+use crate::scaffold::full_samples;
 use crate::scaffold::values::ChartValues;
 
-/// Make the CustomResourceDefinitions of the project anew from its charts, or print that of one chart
+/// Regenerate the CustomResourceDefinitions of the project from its charts, or print that of one chart
 ///
-/// Without --chart, in the directory of a project: each definition in config/crd/bases is made anew from the chart that watches.yaml names
-/// for its kind. Names, versions, the stored one, and whether types are enforced stay as the file has them. The difference is shown, and all
-/// files are written or none. With --chart, a definition is printed and nothing is written.
+/// Without --chart, in the directory of a project: each definition in config/crd/bases is regenerated from the chart that watches.yaml names
+/// for its kind. Names, versions, the stored one, and whether types are enforced stay as the file has them. The lists of values in
+/// config/samples/full are regenerated too. The difference is shown, and all files are written or none. With --chart, a definition is printed and nothing is written.
 ///
 /// With a values.schema.json the spec is checked by it, as far as a CRD can say it. Without one, names, comments and defaults of
 /// values.yaml are shown, and nothing is enforced. What `helm install` accepts is accepted. What could not be said is told as a note.
@@ -112,7 +113,9 @@ fn renew_all(options: &Options, is_check: bool) -> anyhow::Result<ExitCode> {
     let mut draft = Draft::of(Path::new("."));
     let (all, notes) = definitions::renewed(&draft, options).map_err(sorted)?;
     notes.iter().for_each(|note| tell(&format!("note: {note}")));
-    let files = all.into_iter().map(|Renewed { path, before, after }| File { name: path, before, after });
-    let stale = "the definitions in the project are not those of its charts: run `chartwright generate crd`";
+    let lists = full_samples::renewed(&draft).map_err(sorted)?;
+    let files = all.into_iter().chain(lists).map(|Renewed { path, before, after }| File { name: path, before, after });
+    let stale =
+        "the CRDs or lists of values in the project are not those of its charts: run `chartwright generate crd`";
     renew(&mut draft, files.collect(), is_check.then_some(stale))
 }

@@ -8,13 +8,14 @@ use anyhow::Context;
 use super::{File, renew};
 use crate::cli::Project;
 use crate::cli::output::{print, tell};
+use crate::cli::progress::Progress;
 use crate::cli::scaffolding::sorted;
 use crate::render::Helm;
 use crate::scaffold::draft::Draft;
 use crate::scaffold::rbac::{self, Options, Surveys};
 use crate::watches;
 
-/// Make config/rbac/role.yaml from the charts: what the operator needs, and no more
+/// Generate config/rbac/role.yaml from the charts: what the operator needs, and no more
 ///
 /// Each chart is rendered with its default values, with every switch thrown, and with other texts where they matter; what its
 /// templates name beyond that is added. No cluster is asked. Above each rule stands which files need it. Rules below the line
@@ -61,7 +62,11 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
         most_renders: args.max_renders,
         ..Options::default()
     };
-    let generated = rbac::generate(project, &watches.entries, &helm, &options, &mut Surveys::default()).await?;
+    let generated = {
+        let progress = Progress::new();
+        let progress = |what: &str| progress.show(what);
+        rbac::generate(project, &watches.entries, &options, &mut Surveys::new(&helm, &progress)).await?
+    };
     let notes = watches.warnings.iter().map(|it| ("warning", it)).chain(generated.notes.iter().map(|it| ("note", it)));
     notes.for_each(|(word, text)| tell(&format!("{word}: {text}")));
     if args.stdout {

@@ -53,6 +53,11 @@ pub struct Hook {
     pub ended: Option<Timestamp>,
 }
 
+/// The first line of a message, without the words that announce the others.
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_end_matches("; its last lines:")
+}
+
 impl Facts {
     pub fn of(release: &Release) -> Self {
         Facts {
@@ -181,7 +186,7 @@ impl Picture {
     fn release_sentence(&self, now: Timestamp) -> String {
         match (&self.release, self.told.release(), self.told.revision()) {
             (Some(facts), _, _) => format!(
-                "{}/{}, revision {} is {} ({}, chart {}, by {}, {} ago)",
+                "{}/{}, revision {}: {} ({}, chart {}, by {}, {} ago)",
                 facts.namespace,
                 facts.name,
                 facts.revision,
@@ -202,7 +207,7 @@ impl Picture {
             .conditions()
             .map(|condition| {
                 let text = |key: &str| condition[key].as_str().unwrap_or_default();
-                let message = text("message").lines().next().unwrap_or_default();
+                let message = first_line(text("message"));
                 let since = ago(text("lastTransitionTime").parse().ok(), now);
                 vec![format!("  {}", text("type")), text("status").into(), since, text("reason").into(), message.into()]
             })
@@ -264,8 +269,7 @@ impl Picture {
     /// What is said of the custom resource, its objects and its hooks, by name.
     fn lines(&self) -> Vec<(String, String)> {
         let told = &self.told;
-        let said =
-            told.error().map(|error| format!(": {}", error.lines().next().unwrap_or_default())).unwrap_or_default();
+        let said = told.error().map(|error| format!(": {}", first_line(&error))).unwrap_or_default();
         let revision = told.revision().map(|revision| format!(", revision {revision}")).unwrap_or_default();
         let mut all = vec![(told.shown(), format!("Ready={}{revision}{said}", told.ready().as_str()))];
         self.objects.iter().for_each(|node| node.lines(&mut all));
@@ -332,6 +336,17 @@ mod tests {
             "pre-install   Job migrate   Succeeded   7s",
         ] {
             assert!(text.contains(part), "{part:?} is missing:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_table_announces_no_lines_that_it_leaves_out() {
+        for (message, shown) in [
+            ("the Job failed; its last lines:\nconnecting\nno such table", "the Job failed"),
+            ("first\nsecond", "first"),
+            ("", ""),
+        ] {
+            assert_eq!(first_line(message), shown);
         }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::told::{Ready, Told, ago};
 use crate::printable::escaped;
 
-/// Characters of an error, unless more is asked for.
+/// Characters of an error in a row on a terminal.
 const SHORT: usize = 80;
 /// Rows whose custom resource is not ready, as a terminal shows them.
 const RED: &str = "\x1b[31m";
@@ -18,6 +18,8 @@ const END: &str = "\x1b[0m";
 pub struct Look {
     /// With more columns, and errors in full.
     pub wide: bool,
+    /// A person reads it on a terminal, where a long error would fill the screen.
+    pub terminal: bool,
     /// Custom resources may be in several namespaces.
     pub namespaces: bool,
     pub without_heading: bool,
@@ -73,14 +75,16 @@ pub fn row(told: &Told, look: Look, now: Timestamp) -> Vec<String> {
         let generation = told.metadata.generation.unwrap_or_default();
         row.extend([objects(told), generation.to_string(), or_dash(Some(notes(told)).filter(|it| !it.is_empty()))]);
     }
-    let error = said(told).map(|error| if look.wide { one_line(&error) } else { short(&one_line(&error)) });
-    row.push(or_dash(error));
+    let is_cut = look.terminal && !look.wide;
+    let error = said(told).map(|error| one_line(&error));
+    row.push(or_dash(error.map(|error| if is_cut { short(&error) } else { error })));
     row
 }
 
-/// What is wrong, or else that nobody would mend it.
+/// What is wrong, or else that it is paused. `Progressing` is no cause, so the message alone is shown.
 fn said(told: &Told) -> Option<String> {
-    told.error().or_else(|| told.pause_words())
+    let error = told.error().or_else(|| told.pause_words())?;
+    Some(error.strip_prefix("Progressing: ").map(str::to_owned).unwrap_or(error))
 }
 
 /// `3/4`: those that are as they should be, of all.
@@ -116,7 +120,7 @@ fn short(text: &str) -> String {
 /// A line for each custom resource that is not as it was.
 pub fn changes(new: &[Told], old: &[Told]) -> Vec<String> {
     let line = |told: &Told| {
-        let error = said(told).map(|error| format!(": {}", short(&one_line(&error)))).unwrap_or_default();
+        let error = said(told).map(|error| format!(": {}", one_line(&error))).unwrap_or_default();
         let revision = told.revision().map(|revision| format!(", revision {revision}")).unwrap_or_default();
         let repairs = Some(told.repairs()).filter(|count| *count > 0).map(|count| format!(", repairs {count}"));
         let ready = told.ready().as_str();
@@ -184,7 +188,7 @@ Nginx   web    -         -          False   0         60s   RenderFailed: a b
 
     #[test]
     fn wide_and_all_namespaces_say_more_and_scripts_need_no_heading() {
-        let look = Look { wide: true, namespaces: true, without_heading: true, colour: false };
+        let look = Look { wide: true, namespaces: true, without_heading: true, ..Look::default() };
         let mut held = ready();
         held.pause = Pause::Open;
         let row = text(&[held], look, now());
@@ -193,11 +197,23 @@ Nginx   web    -         -          False   0         60s   RenderFailed: a b
     }
 
     #[test]
-    fn a_long_error_is_cut_and_colours_say_how_bad_it_is() {
+    fn a_long_error_is_cut_on_a_terminal_only_and_colours_say_how_bad_it_is() {
         let long = told(conditions(&[("Ready", "False", "X", &"ö".repeat(200))]));
-        let cut = text(std::slice::from_ref(&long), Look { colour: true, ..Look::default() }, now());
-        assert!(cut.contains("…") && cut.contains(YELLOW), "{cut}");
-        assert!(text(&[long], Look { wide: true, ..Look::default() }, now()).contains(&"ö".repeat(200)));
+        let cut = Look { terminal: true, colour: true, ..Look::default() };
+        let shown = text(std::slice::from_ref(&long), cut, now());
+        assert!(shown.contains("…") && shown.contains(YELLOW), "{shown}");
+        for whole in [Look::default(), Look { wide: true, ..cut }] {
+            assert!(text(std::slice::from_ref(&long), whole, now()).contains(&"ö".repeat(200)));
+        }
+        assert!(changes(&[long], &[])[0].contains(&"ö".repeat(200)));
+    }
+
+    #[test]
+    fn an_error_begins_with_its_cause() {
+        let waits = told(conditions(&[("Ready", "False", "Progressing", "Deployment a/b: 0 of 1")]));
+        assert_eq!(row(&waits, Look::default(), now()).pop().unwrap(), "Deployment a/b: 0 of 1");
+        let pulls = told(conditions(&[("Ready", "False", "ImagePullBackOff", "pod b")]));
+        assert_eq!(row(&pulls, Look::default(), now()).pop().unwrap(), "ImagePullBackOff: pod b");
     }
 
     #[test]

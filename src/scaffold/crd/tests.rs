@@ -316,7 +316,7 @@ fn one_number_of_replicas_makes_a_kind_scalable() {
         made.spec()["properties"]["replicaCount"],
         json!({"description": "How many. Default: 1.", "type": "integer", "minimum": 0})
     );
-    assert_eq!(made.notes_on("spec.replicaCount"), 1);
+    assert_eq!(made.notes.iter().filter(|note| note.starts_with("spec.replicaCount backs the scale ")).count(), 1);
     let columns: Vec<&str> = version["additionalPrinterColumns"]
         .as_array()
         .unwrap()

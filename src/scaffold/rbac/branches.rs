@@ -169,6 +169,33 @@ fn switched_on(path: &[String], defaults: &Value, members: &[Member]) -> Vec<Set
     settings
 }
 
+/// What a spec changes about the defaults. Specs that change the same render the same.
+pub fn beyond(defaults: &Value, spec: &Value) -> Value {
+    let (Value::Object(own), Value::Object(spec)) = (defaults, spec) else { return spec.clone() };
+    let change = |(key, value): (&String, &Value)| {
+        let change = match own.get(key) {
+            Some(default) if default == value && !holds_null(value) => None,
+            // A map is put over a map field by field, so one that changes none of them changes nothing.
+            Some(default @ Value::Object(_)) if value.is_object() => {
+                Some(beyond(default, value)).filter(|change| change.as_object().is_none_or(|it| !it.is_empty()))
+            }
+            _ => Some(value.clone()),
+        };
+        Some((key.clone(), change?))
+    };
+    Value::Object(spec.iter().filter_map(change).collect())
+}
+
+/// In Helm, null removes a default.
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(map) => map.values().any(holds_null),
+        _ => false,
+    }
+}
+
 fn value_at<'a>(values: &'a Value, path: &[String]) -> Option<&'a Value> {
     path.iter().try_fold(values, |place, key| place.get(key))
 }
@@ -217,6 +244,26 @@ mod tests {
 
     fn specs(files: &[(&str, &str)], comparisons: &[Comparison]) -> Vec<Value> {
         branches(&Tree::of(files.iter().copied()), comparisons).into_iter().map(|it| it.spec).collect()
+    }
+
+    #[test]
+    fn a_spec_that_repeats_the_defaults_changes_nothing() {
+        let defaults = json!({"a": 1, "b": {"c": true, "d": [1]}, "e": {}, "n": null});
+        for same in
+            [json!({}), json!({"a": 1, "b": {"c": true, "d": [1]}, "e": {}}), json!({"b": {}}), json!({"e": {}})]
+        {
+            assert_eq!(beyond(&defaults, &same), json!({}), "{same}");
+        }
+        for other in [
+            json!({"a": 1.0}),
+            json!({"a": null}),
+            json!({"b": {"d": []}}),
+            json!({"e": {"f": {}}}),
+            json!({"n": null}),
+        ] {
+            assert_eq!(beyond(&defaults, &other), other);
+        }
+        assert_eq!(beyond(&defaults, &json!({"a": 1, "b": {"c": false, "d": [1]}})), json!({"b": {"c": false}}));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::grants::{self, Bound, Grant};
@@ -13,7 +14,7 @@ use crate::manifest::Printed;
 use crate::object::split_api_version;
 
 /// What an object is for the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Use {
     /// It is part of the release.
     Object,
@@ -27,11 +28,13 @@ pub enum Use {
 pub type Files = BTreeMap<String, bool>;
 
 /// What a chart can make, and what it asks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Findings {
     pub kinds: Kinds,
+    #[serde(with = "pairs")]
     pub made: BTreeMap<(GroupKind, Use), Files>,
     /// Kinds that templates look up, and whether all objects of one.
+    #[serde(with = "pairs")]
     pub looked_up: BTreeMap<GroupKind, (bool, Files)>,
     pub grants: Vec<Grant>,
     pub bound: Vec<Bound>,
@@ -80,7 +83,7 @@ impl Findings {
     fn note_moving_group(&mut self, group: &str, kind: &str, file: &str) {
         let group = grants::shown_name(group);
         let note = format!(
-            "{file}: the kind {kind} has the group {group}, which differs from release to release; add a rule by hand for each"
+            "{file}: the kind {kind} has the group {group}, which differs from release to release; add an RBAC rule for each to config/rbac/role.yaml"
         );
         if self.moving.insert(kind.to_owned()) {
             self.notes.push(note);
@@ -136,7 +139,7 @@ impl Findings {
                 None if self.moving.contains(kind) => return,
                 None => {
                     self.notes.push(format!(
-                        "{file}: the group of the kind {kind} comes from an expression, and no render made it; if the chart makes it, add a rule by hand"
+                        "{file}: the group of the kind {kind} is an expression, and no render created an object of it; if the chart does, add an RBAC rule to config/rbac/role.yaml"
                     ));
                     return;
                 }
@@ -161,20 +164,40 @@ impl Findings {
         let mut notes = BTreeSet::new();
         for file in scan.unclear_kinds.iter().filter(|file| !made.contains(&tail(file))) {
             notes.insert(format!(
-                "{file}: its kind is an expression, and no render made anything of it; add a rule by hand for what it makes"
+                "{file}: its kind is an expression, and no render created an object from it; add RBAC rules for what it creates to config/rbac/role.yaml"
             ));
         }
         for file in scan.without_kind.iter().filter(|file| !made.contains(&tail(file))) {
             notes.insert(format!(
-                "{file}: no render made anything of it, and it names no kind; if values make objects of it, add a rule by hand for each kind"
+                "{file}: it names no kind, and no render created an object from it; if your values do, add RBAC rules for their kinds to config/rbac/role.yaml"
             ));
         }
         for file in &scan.unclear_lookups {
             notes.insert(format!(
-                "{file}: it looks up a kind that is an expression; add a rule with `get` and `list` by hand"
+                "{file}: it looks up a kind that is an expression; add an RBAC rule with `get` and `list` to config/rbac/role.yaml"
             ));
         }
         self.notes.extend(notes);
+    }
+}
+
+/// A map whose keys are no texts, as a list of pairs: JSON has no other way.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub fn serialize<K: Serialize, V: Serialize, S: Serializer>(
+        map: &BTreeMap<K, V>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_seq(map)
+    }
+
+    pub fn deserialize<'a, K: Deserialize<'a> + Ord, V: Deserialize<'a>, D: Deserializer<'a>>(
+        from: D,
+    ) -> Result<BTreeMap<K, V>, D::Error> {
+        Ok(Vec::<(K, V)>::deserialize(from)?.into_iter().collect())
     }
 }
 
@@ -184,13 +207,13 @@ fn in_chart(file: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::scan::scan;
     use super::super::tree::Tree;
     use super::*;
     use crate::manifest::survey;
 
-    const RENDERED: &str = "\
+    pub const RENDERED: &str = "\
 ---
 # Source: app/crds/gears.yaml
 {kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: g}, spec: {group: example.com,

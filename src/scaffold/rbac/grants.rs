@@ -3,6 +3,7 @@
 //! Pure. The API server lets nobody grant what they do not have. So the operator needs every rule that the chart's Roles have, or the
 //! right to `escalate`; and to bind a role that is not the chart's, the right to `bind` it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::reach::trial::SOME_NAMESPACE;
@@ -13,7 +14,7 @@ pub const RELEASE: &str = "name-of-the-release";
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
 /// A rule, as a Role has it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
     pub groups: Vec<String>,
     pub resources: Vec<String>,
@@ -62,7 +63,7 @@ impl Rule {
 }
 
 /// A Role or ClusterRole of the chart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
     pub role: RoleName,
     /// The chart's file.
@@ -85,7 +86,7 @@ impl Grant {
 }
 
 /// A RoleBinding or ClusterRoleBinding of the chart.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     pub role: RoleName,
     pub file: String,
@@ -94,7 +95,7 @@ pub struct Bound {
 }
 
 /// Which role. As rendered: it may be called after the release.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RoleName {
     pub is_cluster: bool,
     pub name: String,

@@ -3,6 +3,7 @@
 //! Pure. Asked in this order: the chart's own definitions, Kubernetes' kinds, kinds that are often there, and the rules of English.
 
 use kube::core::GroupVersionKind;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::discovery::kinds_of_crd;
@@ -10,7 +11,7 @@ use crate::reach::scopes::{self, Scope};
 use crate::scaffold::api;
 
 /// Where objects of a kind are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     pub plural: String,
     pub is_namespaced: bool,
@@ -90,7 +91,7 @@ pub fn api_versions_often_there() -> Vec<String> {
 }
 
 /// What is known about kinds, with those that a chart defines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds(Vec<(GroupKind, Place)>);
 
 impl Kinds {

@@ -121,7 +121,7 @@ impl Needs {
         if place.is_guess {
             let file = files.keys().next().map_or("", String::as_str);
             self.notes.push(format!(
-                "{file}: nothing here says how the kind {kind} of {group} is reached; `{}`, with a namespace, is believed: if that is wrong, add a rule by hand",
+                "{file}: the plural and scope of the kind {kind} of {group} are unknown; the role assumes `{}`, namespaced: if that is wrong, add an RBAC rule to config/rbac/role.yaml",
                 place.plural
             ));
         }
@@ -201,7 +201,7 @@ impl Needs {
         for file in &findings.open_rules {
             let how = match serving.escalates {
                 true => "the role has the right to escalate",
-                false => "what a spec adds to them, add by hand too, or use --escalate",
+                false => "add to config/rbac/role.yaml what a spec adds to them, or use --escalate",
             };
             self.notes.push(format!("{file}: the rules of its role come from values; {how}"));
         }

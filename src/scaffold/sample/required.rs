@@ -4,10 +4,7 @@
 
 use serde_json::Value;
 
-use crate::scaffold::api::Api;
-use crate::scaffold::crd::{self, Options};
 use crate::scaffold::values::ChartValues;
-use crate::yaml;
 
 /// Longer descriptions are cut: `kubectl explain` has them.
 const LONGEST: usize = 100;
@@ -54,11 +51,9 @@ impl Required {
     }
 }
 
-pub(super) fn required(api: &Api, chart: &ChartValues) -> Vec<Required> {
-    // Whoever makes the definition is told what is wrong with it.
-    let Ok(definition) = crd::definition(api, chart, &Options::default()) else { return vec![] };
-    let definition = yaml::parse(&definition.text).unwrap_or_default();
-    let spec = &definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+/// `version` is that of the definition.
+pub(super) fn required(version: &Value, chart: &ChartValues) -> Vec<Required> {
+    let spec = &version["schema"]["openAPIV3Schema"]["properties"]["spec"];
     let mut found = vec![];
     collect(spec, Some(&chart.defaults), "", &mut found);
     found
