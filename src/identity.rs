@@ -12,6 +12,7 @@ use crate::chart::Chart;
 use crate::cluster::clock;
 use crate::course::{Noted, Request, Situation};
 use crate::custom_resource::CustomResource;
+use crate::generate::secret::Holder;
 use crate::hooks::{self, Event};
 use crate::plan::{Made, Owner, Target};
 use crate::release::digest::Parts;
@@ -112,6 +113,12 @@ impl Identity {
 
     pub fn owner_mark(&self) -> OwnerMark {
         mark_of(&self.owner)
+    }
+
+    /// Whose generated values are kept, and where.
+    pub fn holder(&self) -> Holder<'_> {
+        let Identity { owner, release, namespace, wishes, .. } = self;
+        Holder { owner, release, namespace, adoption: wishes.adopt }
     }
 
     /// `hooks` are those of the revision.

@@ -15,6 +15,7 @@
 //! | [`wishes`] | what a custom resource's annotations ask for |
 //! | [`chart`] | a chart on disk |
 //! | [`values`] | a spec and overrides become chart values |
+//! | [`generate`] | values that the operator generates once for each custom resource |
 //! | [`render`] | the helm process |
 //! | [`yaml`] | YAML as Kubernetes reads it |
 //! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
@@ -88,6 +89,7 @@ pub mod definitions;
 pub mod discovery;
 pub mod drift;
 pub mod error;
+pub mod generate;
 pub mod health;
 pub mod hooks;
 pub mod identity;

@@ -54,7 +54,7 @@ pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -
     let is_our_release = helm.as_deref() == Some(&format!("{namespace}/{release}"));
     match maker(live) {
         Some(Maker::Controller(controller)) => {
-            return match is_ours(controller, owner) {
+            return match is_same_resource(controller, owner) {
                 // An earlier life of this custom resource: restored or made again. The release's marks must agree.
                 true if controller.uid == owner.uid || is_our_release => Claim::Ours,
                 _ => Claim::Foreign(format!("{} {}", controller.kind, controller.name)),
@@ -112,11 +112,13 @@ fn is_confirmed(live: &ObjectMeta, owner: &Owner) -> bool {
     part_of == Some(&id) || kept == Some(&id)
 }
 
-fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
+/// The owner that manages an object.
+pub fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
     live.owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
 }
 
-fn is_ours(controller: &OwnerReference, owner: &Owner) -> bool {
+/// Whether a reference names this custom resource, in whichever of its lives.
+pub fn is_same_resource(controller: &OwnerReference, owner: &Owner) -> bool {
     let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
     (group, &controller.kind, &controller.name) == (owner.gvk.group.as_str(), &owner.gvk.kind, &owner.name)
 }

@@ -10,11 +10,13 @@
 //! | module | what is in it |
 //! |---|---|
 //! | [`changes`] | what would become of every object |
+//! | `generated` | the generated values |
 //! | [`others`] | what others decide in them |
 //! | [`hidden`] | two versions of an object without the data of Secrets |
 //! | [`unified`] | the difference of two objects as text |
 
 pub mod changes;
+mod generated;
 pub mod hidden;
 pub mod others;
 pub mod unified;
@@ -26,6 +28,7 @@ use crate::course::{self, Course, Noted, Refusal, Situation, Taking};
 use crate::custom_resource::CustomResource;
 use crate::discovery::{Cache, DiscoveryError};
 use crate::error::sentence;
+use crate::generate::make;
 use crate::hooks::{self, Event};
 use crate::identity::Identity;
 use crate::manifest::{self, ManifestError, Rendered};
@@ -84,6 +87,8 @@ pub struct Preview {
     pub plan: Plan,
     /// What must not be shown.
     pub redactor: Redactor,
+    /// The generated values alone.
+    pub generated: Redactor,
 }
 
 /// How the objects get into the cluster.
@@ -150,14 +155,18 @@ impl Preview {
             return Err(PreviewError::Leaving);
         }
         let (identity, history) = Self::recorded(cr, scene).await?;
-        let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
+        let read = async |references: &[_]| {
+            let contents = sources::read_once(scene.calls, &identity, references).await.map_err(WantedError::from)?;
+            Ok::<_, PreviewError>((contents, generated::values(scene, &identity, &history).await?))
+        };
         let values = sources::values_of(cr, scene.watch, &identity, read).await?;
         let mut redactor = Redactor::default();
         redactor.learn(values.json(), values.sourced());
         mask::learn(&mut redactor, history.iter());
+        let generated = generated::redactor(scene, &values, &history);
         let made = Self::made(cr, scene, identity, history, &values, &redactor).await;
         match made {
-            Ok(made) => Ok(Preview { redactor, ..made }),
+            Ok(made) => Ok(Preview { redactor, generated, ..made }),
             Err(error) => Err(error.without(&redactor)),
         }
     }
@@ -206,8 +215,8 @@ impl Preview {
         })?;
         let drafter = Drafter { identity: &identity, history: &history, values, scene, redactor };
         let Drafted { plan, source, chart, hooks, before, manner } = drafter.planned(route).await?;
-        let redactor = Redactor::default();
-        Ok(Preview { identity, history, course, manner, source, chart, hooks, before, plan, redactor })
+        let (redactor, generated) = Default::default();
+        Ok(Preview { identity, history, course, manner, source, chart, hooks, before, plan, redactor, generated })
     }
 
     /// The record that has the objects, if they are not rendered.
@@ -306,6 +315,10 @@ impl Drafter<'_> {
         let kinds = kinds.kinds();
         let hooked: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
         hooked.iter().try_for_each(sensitive::check)?;
+        if !watch.generate.is_empty() {
+            let rendered = plan.apply.iter().map(|planned| &planned.object).chain(&hooked);
+            self.identity.holder().check(rendered).map_err(WantedError::from)?;
+        }
         let namespace = self.scene.operator.unwrap_or_default().to_owned();
         let protected = ProtectedObjects { namespace, kinds: watched.to_vec(), ..ProtectedObjects::default() };
         let has_consent = watch.allow.is_some_and(|reach| reach.covers(Beyond::OperatorNamespace));
@@ -320,7 +333,9 @@ impl Drafter<'_> {
             Some(reach) => Allowance { reach, says: Says::Watch },
             None => {
                 let home = if owner.namespace.is_some() { SOME_NAMESPACE } else { home };
-                let trial = Trial::of(&watch.chart, &watch.overrides, home, &kinds.capabilities, helm).await;
+                let stand_ins = make::stand_ins(&watch.generate);
+                let fixed = (&stand_ins[..], &watch.overrides);
+                let trial = Trial::of(&watch.chart, fixed, home, &kinds.capabilities, helm).await;
                 let trial = trial.map_err(ReachError::from)?;
                 trial.allowance(&watch.gvk, watched, |gvk| kinds.get(gvk).map(|kind| kind.namespaced))
             }

@@ -17,6 +17,7 @@ mod discretion;
 mod failing;
 mod fights;
 mod generated;
+mod generating;
 mod heal;
 mod holds;
 mod hooking;
@@ -54,7 +55,7 @@ pub use failing::ReconcileError;
 pub use journal::{SELDOM, milliseconds, note_outcome, span};
 pub use memory::Memory;
 pub use subject::{Context, Subject, Wish};
-pub use takeover::Taken;
+pub use takeover::{Taken, is_of_chart};
 
 /// What to do after a reconcile that went well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

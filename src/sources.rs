@@ -10,7 +10,7 @@
 mod cycles;
 mod table;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -29,6 +29,8 @@ use crate::children::version;
 use crate::custom_resource::{CustomResource, Place, SpecError};
 use crate::discovery::Kind;
 use crate::error::{Category, of_kube, sentence};
+use crate::generate::GenerateError;
+use crate::generate::secret::{self, Seen};
 use crate::identity::Identity;
 use crate::listeners::{Listeners, Parent};
 use crate::namespaces::{Namespaces, Scope};
@@ -37,7 +39,7 @@ use crate::queue::Urgency;
 use crate::release::budget::VALUES;
 use crate::sensitive::{Labels, Sensitive};
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
-use crate::values::{Values, ValuesError};
+use crate::values::{Placed, Values, ValuesError};
 use crate::watches::Watch;
 use crate::watching::{self, Tolerant, tolerant_events};
 use table::{At, Keys, News, Table};
@@ -58,6 +60,8 @@ pub enum WantedError {
     From(Box<FromError>),
     #[error(transparent)]
     Read(Box<ReadError>),
+    #[error(transparent)]
+    Generated(Box<GenerateError>),
 }
 
 impl From<FromError> for WantedError {
@@ -72,13 +76,20 @@ impl From<ReadError> for WantedError {
     }
 }
 
+impl From<GenerateError> for WantedError {
+    fn from(error: GenerateError) -> Self {
+        WantedError::Generated(Box::new(error))
+    }
+}
+
 impl WantedError {
     pub fn category(&self) -> Category {
         match self {
             WantedError::Values(_) | WantedError::Spec(_) => Category::InvalidValues,
             WantedError::Annotation(_) => Category::InvalidAnnotation,
             WantedError::From(error) => error.category(),
-            WantedError::Read(error) => of_kube(&error.error),
+            WantedError::Generated(error) => error.category(),
+            WantedError::Read(error) => error.category(),
         }
     }
 }
@@ -91,15 +102,22 @@ pub struct ReadError {
     error: kube::Error,
 }
 
-/// The values that a custom resource asks for. `read` gets what it refers to; a reconcile and a preview of it differ in that alone.
-pub async fn values_of(
+impl ReadError {
+    pub fn category(&self) -> Category {
+        of_kube(&self.error)
+    }
+}
+
+/// The values that a custom resource asks for. `read` gets what it refers to, and what is generated for it; a reconcile and a preview of it
+/// differ in that alone.
+pub async fn values_of<E: From<WantedError>>(
     cr: &CustomResource,
     watch: &Watch,
     identity: &Identity,
-    read: impl AsyncFnOnce(&[Reference]) -> Result<Vec<Content>, ReadError>,
-) -> Result<Values, WantedError> {
+    read: impl AsyncFnOnce(&[Reference]) -> Result<(Vec<Content>, Vec<Placed>), E>,
+) -> Result<Values, E> {
     let references = identity.references(cr, watch).map_err(WantedError::Annotation)?;
-    let contents = read(&references).await?;
+    let (contents, generated) = read(&references).await?;
     let spec = cr.spec();
     // A short text of a source may hold much.
     let is_short = references.is_empty() && spec.length() < aside::LONG;
@@ -107,12 +125,13 @@ pub async fn values_of(
     let work = move || {
         let spec = spec.read().map_err(WantedError::Spec)?;
         let sources = from::merge(&references, &contents, &namespace)?;
-        Ok(Values::merged(sources, spec, &overrides)?)
+        Ok(Values::merged(sources, spec, &generated, &overrides)?)
     };
-    match is_short {
+    let values: Result<Values, WantedError> = match is_short {
         true => work(),
         false => aside::run(work).await,
-    }
+    };
+    Ok(values?)
 }
 
 /// Reads what is there right now, for whoever asks only once.
@@ -126,9 +145,24 @@ pub async fn read_once(
         if gathered.is_full() {
             break;
         }
-        gathered.add(reference, Keys::of(&fetch(calls, &identity.namespace, reference).await?, &keys));
+        let found = fetch(calls, &identity.namespace, reference.kind, &reference.name).await?;
+        gathered.add(reference, Keys::of(&found, &keys));
     }
     Ok(gathered.contents(identity, references))
+}
+
+/// The Secret of generated values, as it is right now, with some of its keys.
+pub async fn read_generated(
+    calls: &Calls,
+    namespace: &str,
+    name: &str,
+    keys: &BTreeSet<String>,
+) -> Result<(Seen, Option<Secret>), ReadError> {
+    let failed = |error| ReadError { what: format!("Secret {name}"), namespace: namespace.to_owned(), error };
+    let secret = get::<Secret>(calls, namespace, name).await.map_err(failed)?;
+    let found = secret.clone().map_or_else(Found::nothing, Found::of_secret);
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    Ok((Keys::of(&found, &keys).seen(), secret))
 }
 
 /// The objects that references lead to, each once and in their order, with the keys that are wanted of it.
@@ -208,6 +242,25 @@ impl Found {
         Found { version: 0, marks: ObjectMeta::default(), maker: None, object: None }
     }
 
+    fn of_secret(secret: Secret) -> Self {
+        let data = secret.data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
+        Found::of(SourceKind::Secret, secret.metadata, secret.type_.as_deref(), data.collect())
+    }
+
+    fn of_map(map: ConfigMap) -> Self {
+        let texts = map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
+        let bytes = map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
+        Found::of(SourceKind::ConfigMap, map.metadata, None, texts.chain(bytes).collect())
+    }
+
+    fn of(kind: SourceKind, metadata: ObjectMeta, secret_type: Option<&str>, data: BTreeMap<String, Vec<u8>>) -> Self {
+        let labels = metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
+        let name = metadata.name.as_deref().unwrap_or_default();
+        let sensitive = Sensitive::of("", kind.as_str(), secret_type, name, &labels);
+        let (version, marks) = (version(&metadata), secret::marks(&metadata));
+        Found { version, marks, maker: None, object: Some(Held { sensitive, data }) }
+    }
+
     fn content(&self, key: &str) -> Content {
         match &self.object {
             None => Content::NoObject,
@@ -221,30 +274,14 @@ impl Found {
     }
 }
 
-async fn fetch(calls: &Calls, namespace: &str, reference: &Reference) -> Result<Found, ReadError> {
-    let failed = |error| ReadError { what: reference.to_string(), namespace: namespace.to_owned(), error };
-    let (metadata, kind, data) = match reference.kind {
-        SourceKind::Secret => {
-            let Some(secret) = get::<Secret>(calls, namespace, &reference.name).await.map_err(failed)? else {
-                return Ok(Found::nothing());
-            };
-            let data = secret.data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
-            (secret.metadata, secret.type_, data.collect())
-        }
-        SourceKind::ConfigMap => {
-            let Some(map) = get::<ConfigMap>(calls, namespace, &reference.name).await.map_err(failed)? else {
-                return Ok(Found::nothing());
-            };
-            let texts = map.data.unwrap_or_default().into_iter().map(|(key, text)| (key, text.into_bytes()));
-            let bytes = map.binary_data.unwrap_or_default().into_iter().map(|(key, bytes)| (key, bytes.0));
-            (map.metadata, None, texts.chain(bytes).collect())
-        }
+async fn fetch(calls: &Calls, namespace: &str, kind: SourceKind, name: &str) -> Result<Found, ReadError> {
+    let what = || format!("{} {name}", kind.as_str());
+    let failed = |error| ReadError { what: what(), namespace: namespace.to_owned(), error };
+    let found = match kind {
+        SourceKind::Secret => get::<Secret>(calls, namespace, name).await.map_err(failed)?.map(Found::of_secret),
+        SourceKind::ConfigMap => get::<ConfigMap>(calls, namespace, name).await.map_err(failed)?.map(Found::of_map),
     };
-    let labels = metadata.labels.as_ref().map_or(Labels::None, Labels::Map);
-    let name = metadata.name.as_deref().unwrap_or_default();
-    let sensitive = Sensitive::of("", reference.kind.as_str(), kind.as_deref(), name, &labels);
-    let (version, marks) = (version(&metadata), ownership::marks(&metadata));
-    Ok(Found { version, marks, maker: None, object: Some(Held { sensitive, data }) })
+    Ok(found.unwrap_or_else(Found::nothing))
 }
 
 async fn get<K>(calls: &Calls, namespace: &str, name: &str) -> Result<Option<K>, kube::Error>
@@ -277,19 +314,27 @@ impl Sources {
         Sources { client, shared, namespaces, started: Mutex::default(), stop }
     }
 
-    /// What a custom resource refers to. From now on it is told when that changes, and no longer when something else does.
+    /// What a custom resource refers to, and the Secret of its generated values with the keys that are `generated`, if there are some. From now
+    /// on it is told when that changes, and no longer when something else does.
     pub async fn read(
         &self,
         (kind, place): (&Kind, &Place),
         calls: &Calls,
         identity: &Identity,
         references: &[Reference],
-    ) -> Result<Vec<Content>, ReadError> {
+        generated: &BTreeSet<String>,
+    ) -> Result<(Vec<Content>, Seen), ReadError> {
         let at = |it: &Reference| (it.kind, Place::new(Some(&identity.namespace), &it.name));
+        let name = secret::name_for(&identity.release);
+        let own = (!generated.is_empty()).then(|| (SourceKind::Secret, Place::new(Some(&identity.namespace), &name)));
         let reader = self.shared.listeners.parent_of(kind, place);
         let scope = self.namespaces.scope_of(Some(&identity.namespace));
         if let Some(reader) = &reader {
-            self.shared.with(&scope, |table| table.refer(reader, references.iter().map(at).collect()));
+            let all = references.iter().map(at).chain(own.clone()).collect();
+            self.shared.with(&scope, |table| {
+                table.refer(reader, all);
+                own.iter().for_each(|own| table.refer_to_generated(reader, own.clone()));
+            });
         }
         // All keys of an object are from one version of it.
         let mut gathered = Gathered::default();
@@ -297,7 +342,7 @@ impl Sources {
             if gathered.is_full() {
                 break;
             }
-            let fetch = fetch(calls, &identity.namespace, reference);
+            let fetch = fetch(calls, &identity.namespace, reference.kind, &reference.name);
             gathered.add(reference, self.object(&at(reference), &keys, reader.as_ref(), fetch).await?);
         }
         let mut contents = gathered.contents(identity, references);
@@ -309,7 +354,11 @@ impl Sources {
                 *content = Content::OfCycle(way);
             }
         }
-        Ok(contents)
+        let Some(own) = own else { return Ok((contents, Seen::default())) };
+        let keys: Vec<&str> = generated.iter().map(String::as_str).collect();
+        let fetch = fetch(calls, &identity.namespace, SourceKind::Secret, &name);
+        let seen = self.object(&own, &keys, reader.as_ref(), fetch).await?;
+        Ok((contents, seen.seen()))
     }
 
     /// What an object holds under these keys. It is fetched unless all of them are known.

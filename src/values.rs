@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! valuesFrom ──▶ from::merge ───────────────────┐
-//! spec of the CR ──────────────────────────────┤          ┌▶ file_json()       for `helm -f`
+//! spec of the CR ──────────────────────────────┤
+//! generated texts ─────────────────────────────┤          ┌▶ file_json()       for `helm -f`
 //! overrideValues ──▶ env::expand ──▶ Overrides ┴▶ Values ─┼▶ exact_integers()  for `helm --set`
 //!                                                         ├▶ left_out()        for a warning
 //!                                                         └▶ sourced()         for whoever shows something
@@ -18,8 +19,8 @@
 //! arguments can be listed by others. `null` stays in the file: it is how a release takes a
 //! default of the chart away.
 //!
-//! **Overrides win over the spec**, and the spec over what comes from ConfigMaps and Secrets. Their rules are in [`overrides`] and
-//! [`from`], the key grammar in [`set`].
+//! **Overrides win over generated texts**, these over the spec, and the spec over what comes from ConfigMaps and Secrets. Their rules are in
+//! [`overrides`], [`placed`] and [`from`], the key grammar in [`set`].
 
 use serde_json::{Map, Value};
 
@@ -27,11 +28,13 @@ pub mod env;
 pub mod exact;
 pub mod from;
 pub mod overrides;
+pub mod placed;
 pub mod set;
 
 pub use exact::{LeftOut, Reason};
-pub use from::Sourced;
+pub use from::{Sourced, TargetPath};
 pub use overrides::{OverrideError, Overrides};
+pub use placed::Placed;
 
 use set::SetError;
 
@@ -49,6 +52,10 @@ pub enum ValuesError {
         "the override `{key}` of watches.yaml does not fit the spec: {reason}; change the spec at that place, or the override"
     )]
     Override { key: String, reason: SetError },
+    #[error(
+        "the generated value for `{path}` does not fit the spec: {reason}; change the spec at that place, or `targetPath` in watches.yaml"
+    )]
+    Generated { path: String, reason: SetError },
     #[error(
         "a key in `{under}` is too long for Helm, which reads at most {KEY_CHARACTERS} characters: shorten the one that begins `{start}`"
     )]
@@ -70,16 +77,31 @@ pub struct Values {
     json: Value,
     exact: exact::Exact,
     sourced: Vec<String>,
+    overruled: Vec<String>,
 }
 
 impl Values {
     /// Puts the overrides over the spec. An absent or null spec is an empty one.
     pub fn new(spec: Option<&Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
-        Self::merged(Sourced::default(), spec.cloned(), overrides)
+        Self::with_generated(spec, &[], overrides)
+    }
+
+    /// The same, with generated texts over the spec.
+    pub fn with_generated(
+        spec: Option<&Value>,
+        generated: &[Placed],
+        overrides: &Overrides,
+    ) -> Result<Self, ValuesError> {
+        Self::merged(Sourced::default(), spec.cloned(), generated, overrides)
     }
 
     /// The same, over what came from ConfigMaps and Secrets.
-    pub fn merged(sources: Sourced, spec: Option<Value>, overrides: &Overrides) -> Result<Self, ValuesError> {
+    pub fn merged(
+        sources: Sourced,
+        spec: Option<Value>,
+        generated: &[Placed],
+        overrides: &Overrides,
+    ) -> Result<Self, ValuesError> {
         let spec = match spec {
             None | Some(Value::Null) => Map::new(),
             Some(Value::Object(map)) => map,
@@ -89,15 +111,22 @@ impl Values {
         check_map(&sources, &mut Vec::new()).map_err(|_| ValuesError::SourcedKeyTooLong)?;
         let mut map = sources.clone();
         from::put_over(&mut map, spec.clone());
+        let overruled = placed::put(&mut map, generated)?;
         overrides.apply(&mut map)?;
         let json = Value::Object(map);
         check_keys(&json, &mut Vec::new())?;
-        let sourced = from::origins(&sources, &spec, &json).ok_or(ValuesError::SourcedTooMuch)?;
+        let mut sourced = from::origins(&sources, &spec, &json).ok_or(ValuesError::SourcedTooMuch)?;
+        sourced.extend(placed::pointers(generated, &json));
         let exact = exact::Exact::of(&json, &Value::Object(spec), &Value::Object(of_secrets));
-        Ok(Values { json, exact, sourced })
+        Ok(Values { json, exact, sourced, overruled })
     }
 
-    /// Where the texts and numbers are that came from ConfigMaps and Secrets, as JSON pointers. They are shown to nobody.
+    /// The paths of generated texts that win over another value of the spec or of a ConfigMap or Secret.
+    pub fn overruled(&self) -> &[String] {
+        &self.overruled
+    }
+
+    /// Where the texts and numbers are that came from ConfigMaps and Secrets or were generated, as JSON pointers. They are shown to nobody.
     pub fn sourced(&self) -> &[String] {
         &self.sourced
     }

@@ -1,8 +1,8 @@
 //! watches.yaml: which kind is made by which chart.
 //!
-//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and seventeen of ours
+//! The file is operator-sdk's: a list of entries, with the fields of both of its generations and eighteen of ours
 //! (`releaseNamespace`, `releaseName`, `prune`, `crds`, `allowEmpty`, `ignoreFields`, `maxHistory`, `onFailure`, `retries`,
-//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `lookup`, `hookTimeout`, `allow`, `adopt`,
+//! `progressDeadline`, `valuesFrom`, `valuesFromAnnotation`, `generate`, `lookup`, `hookTimeout`, `allow`, `adopt`,
 //! `serviceAccountName`). It is
 //! refused as a whole when any entry is wrong, since an operator that silently serves half of its
 //! kinds is worse than one that does not start. Unknown fields are ignored, as there, but named in a warning.
@@ -12,6 +12,7 @@
 //! | [`fields`] | one entry, field by field |
 //! | [`adopt`] | whether existing objects may be adopted |
 //! | [`expand`] | environment and templates in overrides |
+//! | [`generate`] | values that the operator generates |
 //! | [`ignore`] | fields that others may decide |
 //! | [`values_from`] | ConfigMaps and Secrets that values come from |
 //! | [`selector`] | a LabelSelector as text |
@@ -28,6 +29,7 @@ use kube::core::GroupVersionKind;
 use serde_json::Value;
 
 use crate::chart::Chart;
+use crate::generate::Generator;
 use crate::listeners::Ignore;
 use crate::reach::Reach;
 use crate::release::NameTemplate;
@@ -41,6 +43,7 @@ pub mod adopt;
 pub mod duration;
 pub mod expand;
 pub mod fields;
+pub mod generate;
 pub mod ignore;
 pub mod lines;
 pub mod selector;
@@ -64,6 +67,8 @@ pub struct Watch {
     pub values_from: Vec<Source>,
     /// Whether a custom resource may name more of them; `None` is yes, but for cluster-scoped kinds.
     pub values_from_annotation: Option<bool>,
+    /// Values that are generated once for each custom resource, and win over every spec.
+    pub generate: Vec<Generator>,
     /// Which custom resources are served, as the parameter of a watch; `None` is all.
     pub selector: Option<String>,
     /// `None` and zero leave it to the flag.
@@ -382,6 +387,7 @@ impl File<'_> {
             watch_dependents: fields.watch_dependents,
             values_from: fields.values_from,
             values_from_annotation: fields.values_from_annotation,
+            generate: fields.generate,
             selector: fields.selector,
             reconcile_period: fields.reconcile_period,
             lookup: fields.lookup,

@@ -13,6 +13,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::applyset;
 use crate::drift::Hash;
+use crate::generate::Generator;
+use crate::generate::rotation::Rotation;
 use crate::hooks::{self, Event};
 use crate::preflight::Adoption;
 use crate::watches::{Adopt, OnFailure, Watch, duration};
@@ -24,6 +26,8 @@ pub const PROGRESS_DEADLINE: &str = "chartwright.dev/progress-deadline";
 pub const ROLLBACK_TO: &str = "chartwright.dev/rollback-to";
 pub const ADOPT: &str = "chartwright.dev/adopt";
 pub const RENDER_ANEW: &str = "chartwright.dev/render-anew";
+/// Of all generated values; with `-` and a name behind it, of that one.
+pub const ROTATE: &str = "chartwright.dev/rotate";
 /// Where values come from beside the spec; see [`crate::values::from`].
 pub const VALUES_FROM: &str = "chartwright.dev/values-from";
 pub const DELETION_POLICY: &str = "chartwright.dev/deletion-policy";
@@ -64,6 +68,8 @@ pub struct Wishes {
     pub adopt: Adoption,
     /// Whether a release whose record went, and cannot be made anew from its objects, is rendered anew.
     pub render_anew: bool,
+    /// Generated values that are to be generated again.
+    pub rotation: Rotation,
     /// Whether what cannot be changed in place is deleted and made again.
     pub replace: bool,
     /// The same, where a release goes back to an earlier revision.
@@ -176,6 +182,7 @@ impl Wishes {
             rollback_to: reader.rollback_to(),
             adopt: reader.adoption(watch.adopt),
             render_anew: reader.is_asked(RENDER_ANEW),
+            rotation: reader.rotation(&watch.generate),
             replace: reader.is_asked(UPGRADE_FORCE),
             replace_going_back: reader.is_asked(ROLLBACK_FORCE),
             pause: reader.pause(),
@@ -197,7 +204,10 @@ impl Wishes {
     /// The same of a whole map, in which also names are wrong.
     pub fn of_all(annotations: &BTreeMap<String, String>, watch: &Watch) -> Self {
         let mut wishes = Wishes::of(|key| annotations.get(key).map(String::as_str), watch);
-        wishes.problems.extend(annotations.keys().filter_map(|key| names::problem(key)));
+        let of_value = |key: &&String| key.strip_prefix(ROTATE).is_some_and(|rest| rest.starts_with('-'));
+        let (rotations, others): (Vec<_>, Vec<_>) = annotations.keys().partition(of_value);
+        wishes.problems.extend(others.into_iter().filter_map(|key| names::problem(key)));
+        wishes.problems.extend(rotations.into_iter().filter_map(|key| names::no_generated_value(key, &watch.generate)));
         wishes
     }
 }
@@ -319,6 +329,13 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> Reader<F> {
     /// Any text but an empty one, and not too long: it is written elsewhere.
     fn text(&self, key: &str) -> Option<String> {
         (self.annotation)(key).filter(|text| !text.is_empty()).map(|text| text.chars().take(LONGEST).collect())
+    }
+
+    fn rotation(&self, generators: &[Generator]) -> Rotation {
+        let named = |it: &Generator| Some((it.name.clone(), self.text(&format!("{ROTATE}-{}", it.name))?));
+        // Where nothing is generated, there is nothing to rotate.
+        let all = self.text(ROTATE).filter(|_| !generators.is_empty());
+        Rotation { all, each: generators.iter().filter_map(named).collect() }
     }
 
     fn hooks(&mut self, watch: &Watch) -> HookWishes {

@@ -72,6 +72,7 @@ mod the_status_tells_why;
 mod the_urgent_go_ahead;
 #[cfg(feature = "otel")]
 mod traces_reach_a_collector;
+mod values_are_generated;
 mod values_come_from_elsewhere;
 mod what_helm_made_can_be_handed_over;
 mod what_is_meant_to_end_is_not_started_again;

@@ -80,7 +80,7 @@ fn cases(namespace: &str) -> Vec<Case> {
             ..case("Tenant", "tests/charts/tenants", with(neighbour, "colour", "red"), ("v1", "ConfigMap", "tenant"))
         },
         Case {
-            watch: "  valuesFrom: [{kind: ConfigMap, name: more, optional: true}]\n",
+            watch: "  valuesFrom: [{kind: ConfigMap, name: more, optional: true}]\n  generate: [{name: pin, text: {}, targetPath: pin}]\n",
             ..case("Lists", "tests/charts/lists", json!({"colour": "red"}), ("v1", "Secret", "lists-inner"))
         },
     ]

@@ -10,7 +10,8 @@ use super::wanted::Wanted;
 /// Print the objects that the next reconcile would apply
 ///
 /// They come in the order of application, with every label, annotation and owner reference that the operator adds, and with the
-/// data of Secrets: nothing is masked. Where nothing changed since the last revision, they are those of its record: random passwords are as they
+/// data of Secrets. Values that the operator generates are masked, unless --show-secrets is set; nothing else is. Where they are not known
+/// yet, or the Secret that holds them may not be read, placeholders stand for them. Where nothing changed since the last revision, they are those of its record: random passwords are as they
 /// are. Where something changed, the chart is rendered anew. The command refuses a record that the operator's public key does not verify,
 /// unless --allow-unproven is set. With -f, the custom resource comes from a file and need not be in the cluster; its UID is then not
 /// known, and a word stands for it.
@@ -25,6 +26,9 @@ use super::wanted::Wanted;
 pub struct Args {
     #[command(flatten)]
     pub wanted: Wanted,
+    /// Print generated values too
+    #[arg(long)]
+    pub show_secrets: bool,
     /// Print data for scripts: JSON is one List
     #[arg(short, long, value_name = "FORMAT")]
     pub output: Option<Format>,
@@ -35,7 +39,12 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let scene = ready.scene();
     let preview = ready.preview("print the objects of").await?;
     let objects = preview.objects(&scene).await?;
-    let values: Vec<&Value> = objects.iter().map(|object| object.value()).collect();
+    let mut values: Vec<Value> = objects.iter().map(|object| object.value().clone()).collect();
+    if !args.show_secrets {
+        for value in &mut values {
+            preview.generated.object(value);
+        }
+    }
     print(&match args.output {
         Some(Format::Json) => Format::Json.text(&json!({"apiVersion": "v1", "kind": "List", "items": values}))?,
         None | Some(Format::Yaml) => documents(&values)?,
@@ -43,7 +52,7 @@ pub async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn documents(values: &[&Value]) -> anyhow::Result<String> {
+fn documents(values: &[Value]) -> anyhow::Result<String> {
     let mut text = String::new();
     for value in values {
         text.push_str("---\n");

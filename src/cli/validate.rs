@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Project, output};
 use crate::discovery::Capabilities;
 use crate::error::Category;
+use crate::generate::make;
 use crate::manifest::{self, Rendered};
 use crate::reach::trial::SOME_NAMESPACE;
 use crate::reach::{Allowance, Says, Trial, scopes};
@@ -161,7 +162,9 @@ impl Entry {
 
 /// Renders with the chart's defaults and the overrides, as an empty spec would.
 async fn try_out(watch: &Watch, helm: &Helm) -> Result<Rendered, Finding> {
-    let values = Values::new(None, &watch.overrides).map_err(|error| Finding::Warning(error.to_string()))?;
+    let stand_ins = make::stand_ins(&watch.generate);
+    let values = Values::with_generated(None, &stand_ins, &watch.overrides)
+        .map_err(|error| Finding::Warning(error.to_string()))?;
     let request = Request {
         chart: &watch.chart,
         release: "check",

@@ -16,7 +16,7 @@ use crate::error::Category;
 use crate::manifest::{self, Hook, Rendered};
 use crate::object::ObjectId;
 use crate::render::{Helm, RenderError, Request};
-use crate::values::{Overrides, Values};
+use crate::values::{Overrides, Placed, Values};
 
 /// Stands for the namespace of a release that is not there. No chart's default values name it.
 pub const SOME_NAMESPACE: &str = "namespace-of-the-release";
@@ -37,18 +37,18 @@ pub enum Trial {
 }
 
 impl Trial {
-    /// Renders a chart as an empty spec would. `lookup` finds nothing.
+    /// Renders a chart as an empty spec would, with stand-ins for generated values. `lookup` finds nothing.
     ///
     /// # Errors
     /// helm could not be run. Whatever the chart itself is the reason of is a [`Trial::Refused`].
     pub async fn of(
         chart: &Chart,
-        overrides: &Overrides,
+        (generated, overrides): (&[Placed], &Overrides),
         home: &str,
         capabilities: &Capabilities,
         helm: &Helm,
     ) -> Result<Self, RenderError> {
-        let values = match Values::new(None, overrides) {
+        let values = match Values::with_generated(None, generated, overrides) {
             Ok(values) => values,
             Err(error) => return Ok(Trial::Refused(error.to_string())),
         };

@@ -2,6 +2,7 @@
 
 use super::{Context, ReconcileError, Subject};
 use crate::discovery::Kinds;
+use crate::generate::make;
 use crate::hooks;
 use crate::hooks::run::HookError;
 use crate::manifest;
@@ -25,7 +26,9 @@ impl Context {
             true => SOME_NAMESPACE,
             false => self.watch.release_namespace.as_deref().unwrap_or(&self.default_namespace),
         };
-        let render = Trial::of(&chart, &self.watch.overrides, home, &kinds.capabilities, &self.helm);
+        let stand_ins = make::stand_ins(&self.watch.generate);
+        let fixed = (&stand_ins[..], &self.watch.overrides);
+        let render = Trial::of(&chart, fixed, home, &kinds.capabilities, &self.helm);
         let trial = self.trials.of(&chart, &kinds.capabilities, self.lanes.aside(render)).await?;
         Ok(trial.allowance(&self.watch.gvk, &self.protected.kinds, |gvk| kinds.get(gvk).map(|kind| kind.namespaced)))
     }
@@ -54,6 +57,7 @@ impl Subject<'_> {
     ) -> Result<(), ReconcileError> {
         let hooked: Vec<Object> = hooks.iter().flat_map(hooks::objects_of).collect();
         hooked.iter().try_for_each(sensitive::check)?;
+        self.check_generated(plan.apply.iter().map(|planned| &planned.object).chain(&hooked))?;
         if let Some(hook) = hooked.iter().find(|hook| kinds.get(&hook.gvk()).is_some_and(|kind| !kind.is_manageable)) {
             return Err(HookError::NotManageable { id: Box::new(hook.id()) }.into());
         }

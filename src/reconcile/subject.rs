@@ -41,7 +41,7 @@ use crate::render::gateway::seen::Seen;
 use crate::render::lanes::Lanes;
 use crate::render::{self, Helm, Needs, Through};
 use crate::scalers::Scalers;
-use crate::sources::{self, Sources};
+use crate::sources::{self, Sources, WantedError};
 use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::telemetry::metrics;
@@ -155,8 +155,12 @@ impl<'a> Subject<'a> {
         let chart = self.context.chart.current();
         let Context { watch, sources, primary, .. } = self.context;
         let place = self.cr.place();
-        let read =
-            async |references: &[_]| sources.read((primary, &place), &self.calls, &self.identity, references).await;
+        let keys = self.generated_keys();
+        let read = async |references: &[_]| {
+            let read = sources.read((primary, &place), &self.calls, &self.identity, references, &keys).await;
+            let (contents, seen) = read.map_err(WantedError::from)?;
+            Ok::<_, ReconcileError>((contents, self.generated(&seen).await?))
+        };
         let values = self.stage(Stage::Values, sources::values_of(self.cr, watch, &self.identity, read)).await;
         self.tell_unwatched().await;
         let values = values?;
@@ -396,6 +400,13 @@ impl<'a> Subject<'a> {
     async fn warn_about(&self, values: &Values) {
         for left_out in values.left_out() {
             self.warn("InexactInteger", &left_out.to_string()).await;
+        }
+        if !values.overruled().is_empty() {
+            let message = format!(
+                "watches.yaml generates {}, so what the custom resource sets there has no effect",
+                values.overruled().join(", ")
+            );
+            self.warn("GeneratedValuesInUse", &message).await;
         }
     }
 

@@ -252,6 +252,11 @@ impl Taken<'_> {
     }
 }
 
+/// Whether a release was made from a watch's chart, by name and source.
+pub fn is_of_chart(release: &Release, chart: &Chart) -> bool {
+    release.chart_name() == chart.name && check_source(&release.chart, &chart.metadata).is_ok()
+}
+
 /// Says how a release's chart differs from the watch's where both have the same name. A chart that names neither `home` nor `sources` does not say where
 /// it comes from: then its version in the record must not be newer as well.
 fn check_source(recorded: &Value, chart: &Value) -> Result<(), String> {

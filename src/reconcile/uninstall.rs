@@ -89,6 +89,7 @@ impl Subject<'_> {
         for release in history.iter() {
             self.store.set_free(release).await?;
         }
+        self.free_generated().await?;
         self.context.trust.ledger.remove(&self.owner_mark()).await?;
         let message = format!("The {} objects of release {} stay and are left to helm", objects.len(), self.release);
         self.tell("Orphaned", &message).await;
@@ -168,6 +169,7 @@ impl Subject<'_> {
             self.store.delete(&self.namespace, &self.release, release.revision).await?;
         }
         self.store.delete_all(&self.namespace, &self.release).await?;
+        self.remove_generated().await?;
         self.context.trust.ledger.remove(&owner).await?;
         tracing::info!(reason = "Uninstalled", totalMs = self.journal.total_ms(), "Uninstalled");
         if let Some(description) = &self.wishes.descriptions.uninstall {

@@ -30,7 +30,7 @@ pub struct Own {
     /// What an earlier revision applied and an upgrade dropped, but kept in the cluster.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<ObjectId>,
-    /// Where in its values the texts and numbers are that came from ConfigMaps and Secrets, as JSON pointers: nobody shows them.
+    /// Where in its values the texts and numbers are that came from ConfigMaps and Secrets or were generated, as JSON pointers: nobody shows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sourced: Vec<String>,
     /// Set where this revision stays although the custom resource says something else.

@@ -28,10 +28,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::chart::{Chart, ChartError};
+use crate::generate::make;
 use crate::reach::Reach;
 use crate::render::{Helm, RenderError};
 use crate::scaffold::api::{self, Api};
-use crate::values::Overrides;
+use crate::values::{Overrides, Placed};
 use crate::watches::Watch;
 use crate::yaml;
 
@@ -112,15 +113,16 @@ pub struct Surveys(Vec<(Asked, Surveyed)>);
 struct Asked {
     chart: String,
     overrides: Overrides,
+    generated: Vec<Placed>,
     specs: Vec<Value>,
     most_renders: usize,
 }
 
 impl Surveys {
     async fn of(&mut self, subject: Subject<'_>) -> Result<Surveyed, RbacError> {
-        let Subject { chart: Chart { digest, .. }, overrides, specs, most_renders, .. } = &subject;
+        let Subject { chart: Chart { digest, .. }, overrides, generated, specs, most_renders, .. } = &subject;
         let (chart, overrides, specs) = (digest.clone(), (*overrides).clone(), specs.clone());
-        let asked = Asked { chart, overrides, specs, most_renders: *most_renders };
+        let asked = Asked { chart, overrides, generated: generated.clone(), specs, most_renders: *most_renders };
         if let Some((_, known)) = self.0.iter().find(|(known, _)| *known == asked) {
             return Ok(known.clone());
         }
@@ -156,7 +158,8 @@ pub async fn generate(
     let samples = documents_in(&project.join("config/samples"))?;
     for watch in watches {
         let (chart, overrides, specs) = (&watch.chart, &watch.overrides, specs_for(watch, &samples));
-        let subject = Subject { chart, overrides, helm, specs, most_renders: options.most_renders };
+        let generated = make::stand_ins(&watch.generate);
+        let subject = Subject { chart, overrides, generated, helm, specs, most_renders: options.most_renders };
         let mut found = surveys.of(subject).await?;
         // A chart may make custom resources of the project itself.
         definitions.iter().for_each(|definition| found.findings.kinds.learn(definition));

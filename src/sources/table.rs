@@ -9,6 +9,7 @@ use kube::core::ObjectMeta;
 
 use super::{Found, SourceKind};
 use crate::custom_resource::Place;
+use crate::generate::secret::Seen;
 use crate::listeners::Parent;
 use crate::packed::Packed;
 use crate::values::from::Content;
@@ -32,6 +33,8 @@ pub(super) enum News {
 pub(super) struct Table {
     entries: HashMap<At, Entry>,
     references: HashMap<Parent, HashSet<At>>,
+    /// Which of them holds the generated values of the custom resource itself.
+    generated: HashMap<Parent, At>,
     /// Kinds that the API server does not let us watch: what was read may be old at any time.
     blind: HashSet<SourceKind>,
     listed: HashMap<SourceKind, HashSet<Place>>,
@@ -65,6 +68,11 @@ impl Keys {
     pub(super) fn of(found: &Found, keys: &[&str]) -> Self {
         let contents = keys.iter().map(|key| ((*key).to_owned(), found.content(key))).collect();
         Keys { marks: found.marks.clone(), contents }
+    }
+
+    /// The same as whoever generates values sees it.
+    pub(super) fn seen(self) -> Seen {
+        Seen { marks: self.marks, contents: self.contents }
     }
 
     /// How much text there is.
@@ -114,9 +122,15 @@ impl Table {
         for at in &places {
             self.entries.entry(at.clone()).or_default().readers.insert(reader.clone());
         }
+        self.generated.remove(reader);
         if !places.is_empty() {
             self.references.insert(reader.clone(), places);
         }
+    }
+
+    /// Notes that one of its references is the Secret of its own generated values. That it belongs to the custom resource makes no cycle.
+    pub(super) fn refer_to_generated(&mut self, reader: &Parent, at: At) {
+        self.generated.insert(reader.clone(), at);
     }
 
     /// What keys held, if all of them are known to be so still.
@@ -173,7 +187,8 @@ impl Table {
 
     /// What a custom resource refers to and another one makes, with who does.
     pub(super) fn made_for(&self, reader: &Parent) -> Vec<(At, Parent)> {
-        let places = self.references.get(reader).into_iter().flatten();
+        let own = self.generated.get(reader);
+        let places = self.references.get(reader).into_iter().flatten().filter(|at| Some(*at) != own);
         let made = places.filter_map(|at| Some((at.clone(), self.entries.get(at)?.maker.clone()?)));
         let mut made: Vec<_> = made.collect();
         // The same way each time, so that the same sentence is told.
@@ -408,6 +423,21 @@ mod tests {
         table.note(News::Changed(at("db"), 6));
         let woken = table.learn(&at("db"), &["values.yaml"], &found(5, "a: 1"), 0, Some(&one));
         assert_eq!(names(woken), ["one"]);
+    }
+
+    #[test]
+    fn the_secret_of_its_generated_values_makes_a_custom_resource_depend_on_nobody() {
+        let (mut table, one) = (table(), Parent::of_test("one"));
+        let made = Found { maker: Some(one.clone()), ..found(6, "a: 2") };
+        learn(&mut table, "db", &made, 0);
+        assert_eq!(table.made_for(&one).len(), 1);
+        table.refer(&one, [at("db")].into());
+        table.refer_to_generated(&one, at("db"));
+        assert!(table.made_for(&one).is_empty());
+        assert_eq!(table.made_for(&Parent::of_test("two")).len(), 1, "whoever else takes a value from there does");
+        assert_eq!(names(table.note(News::Changed(at("db"), 9))), ["one", "two"], "it is followed all the same");
+        table.refer(&one, HashSet::new());
+        assert!(table.generated.is_empty());
     }
 
     #[test]

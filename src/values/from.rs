@@ -105,6 +105,15 @@ impl TargetPath {
         Ok(TargetPath { text: text.to_owned(), steps: set::one_path(text)? })
     }
 
+    pub(super) fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// The same place as a JSON pointer.
+    pub fn pointer(&self) -> String {
+        set::pointer(&self.steps)
+    }
+
     /// The most items that a value at this place adds: a list that is too short is filled up.
     fn items(&self) -> usize {
         let items = |step: &Step| match step {
@@ -112,6 +121,13 @@ impl TargetPath {
             Step::Index(index) => 1 + index.min(&MAX_INDEX),
         };
         self.steps.iter().map(items).sum()
+    }
+}
+
+/// As it was written.
+impl fmt::Display for TargetPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

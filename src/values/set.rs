@@ -99,6 +99,15 @@ pub(super) enum StepRef<'a> {
     Index(usize),
 }
 
+/// A path as a JSON pointer.
+pub(super) fn pointer(path: &[Step]) -> String {
+    let step = |step: &Step| match step {
+        Step::Key(key) => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Step::Index(index) => format!("/{index}"),
+    };
+    path.iter().map(step).collect()
+}
+
 impl Step {
     fn by_ref(&self) -> StepRef<'_> {
         match self {

@@ -11,8 +11,9 @@ use serde_json::{Map, Value};
 
 use super::duration::{self, DurationError};
 use super::selector::{self, SelectorError};
-use super::{Adopt, Crds, Lookup, OnFailure, Prune, ignore, suggest, values_from};
+use super::{Adopt, Crds, Lookup, OnFailure, Prune, generate, ignore, suggest, values_from};
 use crate::chart::ChartError;
+use crate::generate::Generator;
 use crate::listeners::Ignore;
 use crate::namespaces::is_name;
 use crate::reach::{Beyond, Reach};
@@ -21,7 +22,7 @@ use crate::release::name::NameError;
 use crate::values::OverrideError;
 use crate::values::from::Source;
 
-const KNOWN: [&str; 27] = [
+const KNOWN: [&str; 28] = [
     "group",
     "version",
     "kind",
@@ -44,6 +45,7 @@ const KNOWN: [&str; 27] = [
     "progressDeadline",
     "valuesFrom",
     "valuesFromAnnotation",
+    "generate",
     "lookup",
     "hookTimeout",
     "allow",
@@ -110,6 +112,8 @@ pub enum Problem {
     IgnoreFields(String),
     #[error("`valuesFrom`: {0}")]
     ValuesFrom(String),
+    #[error("`generate`: {0}")]
+    Generate(String),
     #[error("{gvk} is already in entry {first}; one kind has one chart")]
     Duplicate { gvk: String, first: usize },
 }
@@ -135,6 +139,7 @@ impl Problem {
             Problem::ReleaseNamespace(_) => vec!["releaseNamespace"],
             Problem::IgnoreFields(_) => vec!["ignoreFields"],
             Problem::ValuesFrom(_) => vec!["valuesFrom"],
+            Problem::Generate(_) => vec!["generate"],
             Problem::ReleaseName(_) => vec!["releaseName"],
             Problem::OnFailure(_) => vec!["onFailure"],
             Problem::Chart(_) => vec!["chart"],
@@ -159,6 +164,7 @@ pub struct Fields {
     pub overrides: BTreeMap<String, Value>,
     pub values_from: Vec<Source>,
     pub values_from_annotation: Option<bool>,
+    pub generate: Vec<Generator>,
     pub selector: Option<String>,
     pub reconcile_period: Option<Duration>,
     pub lookup: Lookup,
@@ -200,6 +206,7 @@ impl Fields {
             overrides: overrides(map)?,
             values_from: get(map, "valuesFrom").map(values_from::read).transpose()?.unwrap_or_default(),
             values_from_annotation: boolean(map, "valuesFromAnnotation")?,
+            generate: get(map, "generate").map(generate::read).transpose()?.unwrap_or_default(),
             selector,
             reconcile_period: duration(map, "reconcilePeriod")?,
             lookup: lookup(map)?,

@@ -10,7 +10,7 @@ use crate::watches::suggest;
 
 const PREFIXES: [&str; 2] = ["chartwright.dev/", "helm.sdk.operatorframework.io/"];
 
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 27] = [
     ADOPT,
     ADOPTED_DELETION_POLICY,
     DELETION_POLICY,
@@ -24,6 +24,7 @@ const KNOWN: [&str; 26] = [
     REQUESTED_AT,
     RETRIES,
     ROLLBACK_TO,
+    ROTATE,
     VALUES_FROM,
     hooks::TIMEOUT,
     INSTALL_DESCRIPTION,
@@ -50,6 +51,20 @@ pub(super) fn problem(key: &str) -> Option<String> {
     let meant = meant.and_then(|meant| KNOWN.iter().find(|known| bare(known) == meant));
     let hint = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
     Some(format!("the annotation {key} is not known and is ignored{hint}"))
+}
+
+/// A sentence about a rotation of a value that the watch does not generate.
+pub(super) fn no_generated_value(key: &str, generators: &[Generator]) -> Option<String> {
+    let name = key.strip_prefix(ROTATE)?.strip_prefix('-')?;
+    if generators.iter().any(|it| it.name == name) {
+        return None;
+    }
+    let known: Vec<&str> = generators.iter().map(|it| it.name.as_str()).collect();
+    let hint = match known.is_empty() {
+        true => "watches.yaml generates no values for this kind".to_owned(),
+        false => format!("watches.yaml generates {}", known.join(", ")),
+    };
+    Some(format!("the annotation {key} names no generated value and is ignored; {hint}"))
 }
 
 fn bare(name: &str) -> &str {

@@ -11,6 +11,7 @@ fn watch() -> Watch {
         overrides: crate::values::Overrides::default(),
         values_from: vec![],
         values_from_annotation: None,
+        generate: vec![crate::generate::tests::text("password", "auth.password")],
         selector: None,
         reconcile_period: None,
         lookup: Default::default(),
@@ -54,6 +55,7 @@ fn without_annotations_the_watch_decides() {
         rollback_to: RollbackTo::Unset,
         adopt: Adoption::NotAsked,
         render_anew: false,
+        rotation: Rotation::default(),
         replace: false,
         replace_going_back: false,
         pause: Pause::None,
@@ -95,6 +97,7 @@ fn every_annotation_is_heard() {
         rollback_to: RollbackTo::Revision(3),
         adopt: Adoption::Asked,
         render_anew: false,
+        rotation: Rotation { all: Some("1".into()), each: [("password".to_owned(), "2".to_owned())].into() },
         replace: true,
         replace_going_back: true,
         pause: Pause::Until("2030-01-31T08:00:00Z".parse().unwrap()),
@@ -119,6 +122,8 @@ fn every_annotation_is_heard() {
     };
     let annotations = [
         ("chartwright.dev/max-history", "2"),
+        ("chartwright.dev/rotate", "1"),
+        ("chartwright.dev/rotate-password", "2"),
         ("chartwright.dev/on-failure", "stop"),
         ("chartwright.dev/retries", "0"),
         ("chartwright.dev/progress-deadline", "1m30s"),
@@ -286,4 +291,23 @@ fn a_period_that_nobody_can_keep_is_a_second_and_told() {
         assert_eq!(found.problems.len(), usize::from(text == "1ns" || text == "999ms"), "{text}: {:?}", found.problems);
     }
     assert!(problem(RECONCILE_PERIOD, "1ns").contains("is \"1ns\": a period of less than a second counts as `1s`"));
+}
+
+#[test]
+fn rotations_are_asked_for_all_values_or_for_one() {
+    let of = |annotations: &[(&str, &str)]| {
+        let all = annotations.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        Wishes::of_all(&all, &watch())
+    };
+    let wishes = of(&[(ROTATE, "1"), ("chartwright.dev/rotate-password", "2")]);
+    assert_eq!((wishes.rotation.all.as_deref(), wishes.problems.len()), (Some("1"), 0));
+    assert_eq!(wishes.rotation.each, [("password".to_owned(), "2".to_owned())].into());
+    let wrong = of(&[("chartwright.dev/rotate-pasword", "2")]);
+    assert_eq!(wrong.rotation, Rotation::default());
+    assert_eq!(
+        wrong.problems,
+        [
+            "the annotation chartwright.dev/rotate-pasword names no generated value and is ignored; watches.yaml generates password"
+        ]
+    );
 }

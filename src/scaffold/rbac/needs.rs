@@ -27,6 +27,7 @@ pub struct Serving<'a> {
     pub looks_up: bool,
     /// Where values may come from.
     pub sources: BTreeSet<SourceKind>,
+    pub generates: bool,
     /// Whether the operator looks at namespaces that are named.
     pub is_namespaced: bool,
     /// Whether to `escalate` in place of having every rule.
@@ -49,6 +50,7 @@ impl<'a> Serving<'a> {
             crds: watch.crds,
             looks_up: watch.lookup != Lookup::None,
             sources,
+            generates: !watch.generate.is_empty(),
             is_namespaced: false,
             escalates: false,
         }
@@ -165,6 +167,10 @@ impl Needs {
                 SourceKind::Secret => "secrets",
             };
             self.add("", resource, true, &[Get, List, Verb::Watch], Reason::Sourced);
+        }
+        if serving.generates {
+            let verbs = [Get, List, Verb::Watch, Create, Patch, Delete];
+            self.add("", "secrets", true, &verbs, Reason::Generated);
         }
     }
 

@@ -18,12 +18,14 @@ use crate::error::Category;
 use crate::manifest::{self, Printed};
 use crate::reach::trial::{SOME_NAMESPACE, Trial};
 use crate::render::{Helm, RenderError, Request};
-use crate::values::{Overrides, Values};
+use crate::values::{Overrides, Placed, Values};
 
 /// What is rendered, and with what.
 pub struct Subject<'a> {
     pub chart: &'a Chart,
     pub overrides: &'a Overrides,
+    /// Stand-ins for generated values.
+    pub generated: Vec<Placed>,
     pub helm: &'a Helm,
     /// Specs that somebody wrote for it: samples, and values of its own tests.
     pub specs: Vec<Value>,
@@ -64,10 +66,12 @@ impl Subject<'_> {
         }
         let made = self.render_all(&all, &base).await?;
         made.iter().flatten().for_each(|printed| findings.add(printed));
-        if let (true, Some(why)) = (made.iter().all(Option::is_none), why_none) {
-            findings
+        match why_none {
+            Some(why) if made.iter().all(Option::is_none) => findings
                 .notes
-                .push(format!("templates: {NOT_RENDERED}: {why}; put a spec that it takes into config/samples"));
+                .push(format!("templates: {NOT_RENDERED}: {why}; put a spec that it takes into config/samples")),
+            None if !is_upgradable(&all, &made) => findings.notes.extend(self.why_no_upgrade(&base).await?),
+            _ => {}
         }
         findings.add_scan(&scan);
         Ok(Surveyed { findings, by_default })
@@ -76,7 +80,7 @@ impl Subject<'_> {
     /// What the operator will find out about it at its start.
     async fn by_default(&self) -> Result<Trial, RbacError> {
         let capabilities = Capabilities::default();
-        match Trial::of(self.chart, self.overrides, SOME_NAMESPACE, &capabilities, self.helm).await {
+        match Trial::of(self.chart, (&self.generated, self.overrides), SOME_NAMESPACE, &capabilities, self.helm).await {
             Err(RenderError::TimeLimit(after)) => Ok(Trial::Refused(RenderError::TimeLimit(after).to_string())),
             trial => trial.map_err(RbacError::Helm),
         }
@@ -96,6 +100,18 @@ impl Subject<'_> {
         Ok((nothing, why_none))
     }
 
+    /// Why a chart that renders does not render as an upgrade with the same values: then nobody could edit a custom resource.
+    async fn why_no_upgrade(&self, base: &Value) -> Result<Option<String>, RbacError> {
+        const LONGEST: usize = 400;
+        let upgrade = Branch { is_upgrade: true, ..Branch::default() };
+        let Err(why) = self.render(base, &upgrade).await? else { return Ok(None) };
+        let words: Vec<&str> = why.split_whitespace().collect();
+        let why: String = words.join(" ").chars().take(LONGEST).collect();
+        Ok(Some(format!(
+            "templates: the chart renders as an install and not as an upgrade with the same values, so edits of a custom resource may be refused; if it demands passwords, have them generated with `generate` in watches.yaml: {why}"
+        )))
+    }
+
     /// None where a branch does not render.
     async fn render_all(&self, all: &[Branch], base: &Value) -> Result<Vec<Option<Vec<Printed>>>, RbacError> {
         let at_once = std::thread::available_parallelism().map_or(2, usize::from);
@@ -108,7 +124,7 @@ impl Subject<'_> {
 
     /// The inner error is why the chart does not render so.
     async fn render(&self, spec: &Value, branch: &Branch) -> Result<Result<String, String>, RbacError> {
-        let values = match Values::new(Some(spec), self.overrides) {
+        let values = match Values::with_generated(Some(spec), &self.generated, self.overrides) {
             Ok(values) => values,
             Err(error) => return Ok(Err(error.to_string())),
         };
@@ -131,6 +147,12 @@ impl Subject<'_> {
             Err(error) => Ok(Err(error.to_string())),
         }
     }
+}
+
+/// Whether the chart was rendered as an upgrade with its default values.
+fn is_upgradable(all: &[Branch], made: &[Option<Vec<Printed>>]) -> bool {
+    let is_plain = |it: &Branch| it.is_upgrade && !it.has_more_kinds && it.spec.as_object().is_some_and(Map::is_empty);
+    all.iter().zip(made).any(|(branch, made)| is_plain(branch) && made.is_some())
 }
 
 /// Values over values, as a spec is put over the defaults.

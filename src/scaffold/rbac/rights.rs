@@ -52,6 +52,7 @@ pub enum Reason {
     LookedUp,
     Recorded,
     Sourced,
+    Generated,
     ActedAs,
     Scaled,
     Told,
@@ -82,6 +83,7 @@ impl Reason {
                 "The release records, which are Secrets beside the custom resource, as Helm keeps them."
             }
             Reason::Sourced => "Values may come from these.",
+            Reason::Generated => "Generated values are kept in a Secret beside the custom resource.",
             Reason::ActedAs => "Objects are read and written as these accounts of the release's namespace.",
             Reason::Scaled => "See which workloads an autoscaler governs: their number of replicas is left to it.",
             Reason::Told => "Tell what happened. Repeated events are counted in the first one, which is a patch.",

@@ -20,7 +20,7 @@ fn files(texts: &[&str]) -> Value {
 fn over(sources: &str, spec: Value, overrides: Value) -> Result<Values, ValuesError> {
     let sources = merged(&references("secret/s"), &[sources]).unwrap();
     let overrides = overrides.as_object().unwrap().clone().into_iter().collect();
-    Values::merged(sources, Some(spec), &Overrides::parse(&overrides).unwrap())
+    Values::merged(sources, Some(spec), &[], &Overrides::parse(&overrides).unwrap())
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn only_large_integers_of_the_spec_are_on_a_command_line() {
     let references = references("configmap/a, secret/b, configmap/c");
     let sources = merged(&references, &["a: 1000001\nl: [7]", "a: 1000002\nb: 1000003\nl: [1000004, 5]", "b: 1000005"]);
     let spec = json!({"c": 1000006});
-    let values = Values::merged(sources.unwrap(), Some(spec), &Overrides::default()).unwrap();
+    let values = Values::merged(sources.unwrap(), Some(spec), &[], &Overrides::default()).unwrap();
     assert_eq!(values.exact_integers(), ["c=1000006"]);
     let left_out: Vec<_> = values.left_out().iter().map(|it| (it.reason, it.count, it.first.as_str())).collect();
     assert_eq!(left_out, [(Reason::FromSecret, 2, "a"), (Reason::NotOfSpec, 1, "b")]);

@@ -43,6 +43,7 @@ fn serving(api: &Api) -> Serving<'_> {
         crds: Crds::Create,
         looks_up: true,
         sources: BTreeSet::new(),
+        generates: false,
         is_namespaced: false,
         escalates: false,
     }
