@@ -121,6 +121,12 @@ project-proof: tools ## Make a project of each chart, and run it under its gener
 	cargo build --quiet --workspace
 	CHART='$(CHART)' target/debug/lab guard cargo test --quiet --test cluster -- --ignored --nocapture every_chart_becomes_a_project
 
+.PHONY: node-proof
+node-proof: dist ## Walk through a real node with real containers, as root on Debian, and end with a table of what was seen
+	@lab/tools.sh node
+	cargo build --quiet --package lab
+	@target/debug/lab guard lab/node/proof.sh
+
 .PHONY: bench
 bench: tools ## Measure the operator with N custom resources (figures as JSON: make -s bench O=json)
 	cargo build --quiet --release --workspace

@@ -3,11 +3,12 @@
 #
 #   lab/tools.sh         get what is missing
 #   lab/tools.sh tests   and what only the tests need: it is built from source, which takes Go
+#   lab/tools.sh node    and what only a node runs: kubelet and kube-proxy
 #   lab/tools.sh path    print the directory that holds them
 #
 # Each tool is looked for in this order:
 #   1. its environment variable (LAB_HELM3, LAB_HELM4, LAB_ETCD, LAB_KUBE_APISERVER, LAB_KUBE_CONTROLLER_MANAGER,
-#      LAB_KUBE_SCHEDULER, LAB_KUBECTL, LAB_KWOK, LAB_PROMCHECK): the path of a ready binary
+#      LAB_KUBE_SCHEDULER, LAB_KUBECTL, LAB_KWOK, LAB_PROMCHECK, LAB_KUBELET, LAB_KUBE_PROXY): the path of a ready binary
 #   2. the cache, shared by all checkouts and keyed by version
 #   3. the official release, its published checksum verified. LAB_MIRROR=http://host puts a mirror in front of
 #      https://, LAB_DOWNLOAD=off skips this step
@@ -172,11 +173,14 @@ mkdir -p "$bin"
 bin=$(cd "$bin" && pwd)
 case ${1:-get} in
   path) echo "$bin" ;;
-  get|tests)
-    [ "${1:-get}" = get ] || tools+=(promcheck)
+  get|tests|node)
+    case ${1:-get} in
+      tests) tools+=(promcheck) ;;
+      node) tools+=(kubelet kube-proxy) ;;
+    esac
     for tool in "${tools[@]}"; do provide "$tool"; done
     # helm 4 is the one in the image.
     ln -sfn helm4 "$bin/helm"
     echo "tools: $bin" ;;
-  *) sed -n '2,6p' "$0"; exit 2 ;;
+  *) sed -n '2,7p' "$0"; exit 2 ;;
 esac

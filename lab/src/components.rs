@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::tools_dir;
+
 /// Where everything of one control plane is.
 pub struct Layout {
     pub dir: PathBuf,
@@ -13,6 +15,8 @@ pub struct Layout {
     pub etcd_peer: u16,
     pub api: u16,
     pub kubelet: u16,
+    /// Where the API server is reached.
+    pub address: &'static str,
 }
 
 impl Layout {
@@ -21,14 +25,22 @@ impl Layout {
         let held: Vec<TcpListener> =
             (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>().context("no free port")?;
         let port = |i: usize| held[i].local_addr().map(|address| address.port());
-        Ok(Layout { dir: dir.to_owned(), etcd: port(0)?, etcd_peer: port(1)?, api: port(2)?, kubelet: port(3)? })
+        let address = "127.0.0.1";
+        Ok(Layout {
+            dir: dir.to_owned(),
+            etcd: port(0)?,
+            etcd_peer: port(1)?,
+            api: port(2)?,
+            kubelet: port(3)?,
+            address,
+        })
     }
 
     pub fn server(&self) -> String {
-        format!("https://127.0.0.1:{}", self.api)
+        format!("https://{}:{}", self.address, self.api)
     }
 
-    fn path(&self, name: &str) -> String {
+    pub fn path(&self, name: &str) -> String {
         self.dir.join(name).display().to_string()
     }
 }
@@ -37,6 +49,23 @@ impl Layout {
 pub struct Component {
     pub name: &'static str,
     pub args: Vec<String>,
+}
+
+impl Component {
+    /// Where its binary is: among the tools, or, as a program of the distribution, in /usr/bin.
+    pub fn binary(&self) -> PathBuf {
+        let tool = tools_dir().join(self.name);
+        let installed = Path::new("/usr/bin").join(self.name);
+        if !tool.exists() && installed.exists() { installed } else { tool }
+    }
+
+    /// The same program with another value for a flag.
+    #[must_use]
+    pub fn with(mut self, flag: &str, value: impl std::fmt::Display) -> Self {
+        self.args.retain(|arg| arg.split('=').next() != Some(flag));
+        self.args.push(format!("{flag}={value}"));
+        self
+    }
 }
 
 pub fn etcd(at: &Layout) -> Component {
@@ -127,4 +156,15 @@ pub fn kwok(at: &Layout) -> Component {
         format!("--tls-private-key-file={}", at.path("server.key")),
     ];
     Component { name: "kwok", args }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Component;
+
+    #[test]
+    fn a_flag_has_one_value() {
+        let program = Component { name: "p", args: vec!["--a=1".into(), "--ab=2".into()] };
+        assert_eq!(program.with("--a", 3).with("--c", "x=y").args, ["--ab=2", "--a=3", "--c=x=y"]);
+    }
 }

@@ -92,7 +92,7 @@ async fn heal(stage: &Stage) -> Result<()> {
     stage.poll("the Service to come back", &uid, |now| !now.is_empty() && now != before).await
 }
 
-const NAME: &str = "nginx-sample";
+const NAME: &str = "hello";
 
 /// Says what is done, does it, says how long it took.
 async fn step<T>(what: &str, work: impl Future<Output = Result<T>>) -> Result<T> {

@@ -12,19 +12,23 @@
 //!
 //! - [`control_plane`]: start one and own it
 //! - [`supervise`]: the process that holds the parts together
+//! - [`programs`]: programs that run together
 //! - [`components`]: which programs, with which arguments
 //! - [`pki`]: the CA, certificates and kubeconfigs
 //! - [`guard`], [`owner`]: the ties
 //! - [`person`]: `lab up`, `down`, `status`, `env`
 //! - [`demo`]: the README's first command
+//! - [`node`]: the proof on a real node, with a kubelet and containers
 
 pub mod components;
 pub mod control_plane;
 pub mod demo;
 pub mod guard;
+pub mod node;
 pub mod owner;
 pub mod person;
 pub mod pki;
+pub mod programs;
 pub mod supervise;
 
 pub use control_plane::ControlPlane;

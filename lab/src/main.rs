@@ -26,6 +26,9 @@ enum Command {
     Env,
     /// Show the operator at work, from nothing to a healed Service
     Demo,
+    /// Walk through a real node (used by lab/node/inside.sh)
+    #[command(hide = true)]
+    Node,
     /// Hold a control plane together (used by the others)
     #[command(hide = true)]
     Supervise {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Command::Status => lab::person::status(),
         Command::Env => lab::person::env().map(|()| true),
         Command::Demo => lab::demo::run().map(|()| true),
+        Command::Node => lab::node::run(),
         Command::Supervise { dir, detached } => supervise(dir, detached).map(|()| true),
         Command::Guard { program, args } => lab::guard::become_guarded(&program, &args).map(|()| true),
     };

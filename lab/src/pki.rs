@@ -11,6 +11,9 @@ use rcgen::{
 };
 use serde_json::json;
 
+use crate::components::Layout;
+use crate::node;
+
 pub struct Ca(CertifiedIssuer<'static, KeyPair>);
 
 impl Ca {
@@ -28,7 +31,7 @@ impl Ca {
 
     /// The API server's certificate and key, for the names it is reached by.
     pub fn server(&self) -> Result<(String, String)> {
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc", "10.96.0.1"];
+        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc", "10.96.0.1", node::ADDRESS];
         let mut params = CertificateParams::new(names.map(String::from).to_vec())?;
         params.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
@@ -66,6 +69,32 @@ impl Ca {
         });
         write_private(path, &serde_json::to_string_pretty(&config)?)
     }
+}
+
+/// Writes the files that every control plane has, and returns the CA that signed them.
+pub fn write_files(at: &Layout) -> Result<Ca> {
+    let ca = Ca::new()?;
+    let (certificate, key) = ca.server()?;
+    let (signing, verifying) = service_account_keys()?;
+    let files = [
+        ("ca.crt", ca.pem()),
+        ("server.crt", certificate),
+        ("server.key", key),
+        ("service-account.key", signing),
+        ("service-account.pub", verifying),
+    ];
+    for (name, text) in files {
+        write_private(&at.dir.join(name), &text)?;
+    }
+    let users = [
+        ("kubeconfig", "admin", Some("system:masters")),
+        ("controller-manager.kubeconfig", "system:kube-controller-manager", None),
+        ("scheduler.kubeconfig", "system:kube-scheduler", None),
+    ];
+    for (file, user, group) in users {
+        ca.write_kubeconfig(&at.dir.join(file), &at.server(), user, group)?;
+    }
+    Ok(ca)
 }
 
 /// The key pair that signs ServiceAccount tokens: (private, public).

@@ -5,34 +5,20 @@
 use std::fs;
 use std::io::Read;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::components::{self, Component, Layout};
-use crate::{guard, owner, pki, tools_dir};
+use crate::components::{self, Layout};
+use crate::programs::Programs;
+use crate::{owner, pki};
 
 /// What the supervisor prints once the control plane can be used.
 pub const READY: &str = "ready";
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The running programs. Dropping it ends them and removes the directory.
-struct Programs {
-    dir: std::path::PathBuf,
-    running: Vec<Running>,
-}
-
-struct Running {
-    component: Component,
-    process: Child,
-}
-
 pub async fn run(dir: &Path, detached: bool) -> Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-    let mut programs = Programs { dir: dir.to_owned(), running: vec![] };
+    let mut programs = Programs::new(dir, dir);
     tokio::select! {
         started = start(&mut programs) => started?,
         () = told_to_end(detached) => return Ok(()),
@@ -50,7 +36,7 @@ pub async fn run(dir: &Path, detached: bool) -> Result<()> {
 }
 
 async fn start(programs: &mut Programs) -> Result<()> {
-    let at = Layout::new(&programs.dir)?;
+    let at = Layout::new(programs.dir())?;
     write_files(&at)?;
     programs.start(components::etcd(&at))?;
     programs.start(components::api_server(&at))?;
@@ -58,7 +44,7 @@ async fn start(programs: &mut Programs) -> Result<()> {
     programs.start(components::controller_manager(&at))?;
     programs.start(components::scheduler(&at))?;
     programs.start(components::kwok(&at))?;
-    let base = programs.dir.join("base.yaml").display().to_string();
+    let base = programs.dir().join("base.yaml").display().to_string();
     programs.until("the node to be created", "kube-apiserver", &["apply", "-f", &base]).await?;
     programs
         .until("the node to be ready", "kwok", &["wait", "--for=condition=Ready", "node/lab", "--timeout=1s"])
@@ -68,16 +54,9 @@ async fn start(programs: &mut Programs) -> Result<()> {
 }
 
 fn write_files(at: &Layout) -> Result<()> {
-    let ca = pki::Ca::new()?;
-    let (certificate, key) = ca.server()?;
-    let (signing, verifying) = pki::service_account_keys()?;
+    pki::write_files(at)?;
     let kwok = include_str!("kwok.yaml").replace("LAB_DIR", &at.dir.display().to_string());
     let files = [
-        ("ca.crt", ca.pem()),
-        ("server.crt", certificate),
-        ("server.key", key),
-        ("service-account.key", signing),
-        ("service-account.pub", verifying),
         ("audit.yaml", include_str!("audit.yaml").to_owned()),
         ("base.yaml", include_str!("base.yaml").to_owned()),
         ("kwok.yaml", kwok),
@@ -86,14 +65,6 @@ fn write_files(at: &Layout) -> Result<()> {
     ];
     for (name, text) in files {
         pki::write_private(&at.dir.join(name), &text)?;
-    }
-    let users = [
-        ("kubeconfig", "admin", Some("system:masters")),
-        ("controller-manager.kubeconfig", "system:kube-controller-manager", None),
-        ("scheduler.kubeconfig", "system:kube-scheduler", None),
-    ];
-    for (file, user, group) in users {
-        ca.write_kubeconfig(&at.dir.join(file), &at.server(), user, group)?;
     }
     Ok(())
 }
@@ -122,105 +93,5 @@ async fn owner_gone() {
     let Some(owner) = owner::from_env() else { return std::future::pending().await };
     while !owner::is_gone(owner) {
         tokio::time::sleep(owner::LOOK).await;
-    }
-}
-
-impl Programs {
-    fn start(&mut self, component: Component) -> Result<()> {
-        let process = self.spawn(&component)?;
-        self.running.push(Running { component, process });
-        Ok(())
-    }
-
-    /// Kills a program and starts it again, as it was.
-    fn restart(&mut self, name: &str) -> Result<()> {
-        let at = self.running.iter().position(|it| it.component.name == name).context("it does not run")?;
-        self.running[at].process.kill()?;
-        self.running[at].process.wait()?;
-        self.running[at].process = self.spawn(&self.running[at].component)?;
-        Ok(())
-    }
-
-    fn spawn(&self, component: &Component) -> Result<Child> {
-        let binary = tools_dir().join(component.name);
-        if !binary.exists() {
-            bail!("{} is missing from {}: run `make tools`", component.name, tools_dir().display());
-        }
-        let log = fs::OpenOptions::new().create(true).append(true).open(self.log_file(component.name))?;
-        // The supervisor's main thread starts the guarded programs, so that they live as long as it does.
-        let child = guard::command(binary)?
-            .args(&component.args)
-            .current_dir(&self.dir)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()?;
-        Ok(child)
-    }
-
-    /// Runs kubectl until it succeeds. `waits_for` is the program whose log explains a failure.
-    async fn until(&mut self, what: &str, waits_for: &'static str, kubectl: &[&str]) -> Result<()> {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let output = Command::new(tools_dir().join("kubectl"))
-                .arg("--kubeconfig")
-                .arg(self.dir.join("kubeconfig"))
-                .args(kubectl)
-                .stdin(Stdio::null())
-                .output()
-                .context("cannot run kubectl: run `make tools`")?;
-            if output.status.success() {
-                return Ok(());
-            }
-            if let Some(died) = self.dead() {
-                bail!("{died} ended while waiting for {what}; its log:\n{}", self.log_tail(died));
-            }
-            if Instant::now() > deadline {
-                let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-                bail!("waited {PATIENCE:?} for {what}: {said}\nlog of {waits_for}:\n{}", self.log_tail(waits_for));
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    }
-
-    fn dead(&mut self) -> Option<&'static str> {
-        let mut ended = self.running.iter_mut().filter_map(|it| match it.process.try_wait() {
-            Ok(Some(_)) => Some(it.component.name),
-            _ => None,
-        });
-        ended.next()
-    }
-
-    async fn first_death(&mut self) -> &'static str {
-        loop {
-            if let Some(name) = self.dead() {
-                return name;
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-    }
-
-    fn log_file(&self, name: &str) -> std::path::PathBuf {
-        self.dir.join(format!("{name}.log"))
-    }
-
-    fn log_tail(&self, name: &str) -> String {
-        let text = fs::read(self.log_file(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let text = text.unwrap_or_else(|error| format!("(no log: {error})"));
-        let lines: Vec<&str> = text.lines().collect();
-        lines[lines.len().saturating_sub(15)..].join("\n")
-    }
-}
-
-impl Drop for Programs {
-    fn drop(&mut self) {
-        for Running { process, .. } in self.running.iter_mut().rev() {
-            // It may have ended by itself; either way it is gone after the wait.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-        if let Err(error) = fs::remove_dir_all(&self.dir) {
-            eprintln!("cannot remove {}: {error}", self.dir.display());
-        }
     }
 }
