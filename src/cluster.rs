@@ -38,8 +38,8 @@ pub enum ClusterError {
     None(InClusterError),
     #[error("cannot connect to {server}: {error}; check {source_name}")]
     Connect { server: String, error: String, source_name: String },
-    #[error("cannot reach the API server at {server}: {error}; start the cluster or check {source_name}")]
-    Unreachable { server: String, error: String, source_name: String },
+    #[error("cannot reach the API server at {server}: {error}; {remedy}")]
+    Unreachable { server: String, error: String, remedy: String },
 }
 
 /// A client, and the namespace that its configuration names.
@@ -95,6 +95,7 @@ pub async fn connect_by(access: &Access) -> Result<Cluster, ClusterError> {
 struct Found {
     config: Config,
     source_name: String,
+    is_pod: bool,
 }
 
 impl Found {
@@ -110,7 +111,11 @@ impl Found {
         let (server, namespace) = (self.config.cluster_url.to_string(), self.config.default_namespace);
         let identity = Identity::of(&self.config.auth_info);
         let acts_as = self.config.auth_info.impersonate;
-        let unreachable = |error| ClusterError::Unreachable { server, error, source_name: self.source_name };
+        let remedy = match self.is_pod {
+            true => format!("check {} and its NetworkPolicies", self.source_name),
+            false => format!("start the cluster or check {}", self.source_name),
+        };
+        let unreachable = |error| ClusterError::Unreachable { server, error, remedy };
         let version = match tokio::time::timeout(PATIENCE, client.apiserver_version()).await {
             Ok(Ok(version)) => version.git_version,
             Ok(Err(error)) => return Err(unreachable(sentence(&error))),
@@ -188,10 +193,10 @@ async fn configuration(access: &Access) -> Result<Found, ClusterError> {
             Some(Err(error)) => Err(error),
         };
         let config = config.map_err(|error| ClusterError::Kubeconfig { file: file.clone(), error })?;
-        return Ok(Found { config, source_name: format!("the kubeconfig {file}") });
+        return Ok(Found { config, source_name: format!("the kubeconfig {file}"), is_pod: false });
     }
     let config = Config::incluster().map_err(ClusterError::None)?;
-    Ok(Found { config, source_name: "the pod's network".to_owned() })
+    Ok(Found { config, source_name: "the pod's network".to_owned(), is_pod: true })
 }
 
 /// The kubeconfig that would be read, if there is one.

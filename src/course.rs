@@ -186,7 +186,7 @@ impl Refusal {
     pub fn sentence(&self, release: &str, chart: &str) -> String {
         match self {
             Refusal::Owned(owner) => {
-                let who = owner.as_ref().map(|owner| format!("the {} {}", owner.kind, owner.name));
+                let who = owner.as_ref().map(|owner| owner.resource_name());
                 format!(
                     "the release {release} exists and belongs to {}; give the custom resource another name, give the kind names of its own with `releaseName` in watches.yaml, or remove that one",
                     who.as_deref().unwrap_or("another custom resource")

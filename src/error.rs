@@ -62,6 +62,8 @@ pub enum Category {
     InvalidNamespace,
     /// The release would live in a namespace that the operator does not look at.
     OutOfReach,
+    /// The namespace is being deleted, so nothing can be created in it any more.
+    NamespaceTerminating,
     /// Something has to end first.
     Waiting,
     /// The API server refused an object for another reason.
@@ -103,6 +105,7 @@ impl Category {
             Category::Missing => "Missing",
             Category::InvalidNamespace => "InvalidNamespace",
             Category::OutOfReach => "OutOfReach",
+            Category::NamespaceTerminating => "NamespaceTerminating",
             Category::Waiting => "Waiting",
             Category::ApplyFailed => "ApplyFailed",
             Category::Forbidden => "Forbidden",
@@ -120,7 +123,8 @@ impl Category {
             | InvalidNamespace => Retry::Never,
             // Somebody has to do something about these, or the cluster gets better; they are looked at from time to time.
             InvalidObject | ImmutableField | UnknownKind | BelongsToAnother | RecordUnusable | RecordUnproven
-            | AdoptionNotAllowed | RecordLost | Forbidden | Missing | ValuesMissing | HookFailed => Retry::Seldom,
+            | AdoptionNotAllowed | RecordLost | Forbidden | Missing | ValuesMissing | HookFailed
+            | NamespaceTerminating => Retry::Seldom,
             // The error itself says when.
             TooManyRevisions => Retry::Seldom,
             HelmFailed | ApplyFailed | Unreachable | NotLeading => Retry::Often,
@@ -132,7 +136,12 @@ impl Category {
     /// or something has to end first, it does not.
     pub fn counts_as_failure(self) -> bool {
         use Category::*;
-        !matches!(self, Unreachable | Waiting | HelmFailed | NotLeading | TooManyRevisions)
+        !matches!(self, Unreachable | Waiting | HelmFailed | NotLeading | TooManyRevisions | NamespaceTerminating)
+    }
+
+    /// Whether nothing is wrong, and no person has to look.
+    pub fn is_expected(self) -> bool {
+        matches!(self, Category::Waiting | Category::NamespaceTerminating)
     }
 
     /// Whether the cluster may be repaired so that the same revision goes in: a permission is given, a CRD installed.
@@ -186,6 +195,9 @@ pub fn of_kube(error: &kube::Error) -> Category {
         return Category::NotLeading;
     }
     let kube::Error::Api(status) = error else { return Category::Unreachable };
+    if is_namespace_terminating(error) {
+        return Category::NamespaceTerminating;
+    }
     match status.code {
         // The check of owner references learns of a new kind a few seconds after everybody else.
         403 if status.message.contains("cannot find RESTMapping") => Category::Waiting,
@@ -204,6 +216,13 @@ pub fn of_kube(error: &kube::Error) -> Category {
         429 | 500.. => Category::Unreachable,
         _ => Category::ApplyFailed,
     }
+}
+
+/// Whether an object was refused because its namespace is being deleted.
+pub fn is_namespace_terminating(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    let mut causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// What the API server says of a path that it does not serve, such as that of a kind whose CRD went.
@@ -248,6 +267,18 @@ mod tests {
         let page = kube::core::Status::failure("<html><body>502 Bad Gateway</body></html>", "x").with_code(502);
         let said = sentence(&kube::Error::Api(Box::new(page)));
         assert_eq!(said, "something before the API server answered 502 with a page of HTML");
+    }
+
+    #[test]
+    fn a_namespace_that_is_being_deleted_is_no_missing_permission() {
+        let answer = serde_json::json!({"status": "Failure", "code": 403, "reason": "Forbidden",
+            "message": "services \"web\" is forbidden: unable to create new content in namespace shop because it is being terminated",
+            "details": {"name": "web", "kind": "services", "causes": [
+                {"reason": "NamespaceTerminating", "message": "namespace shop is being terminated", "field": "metadata.namespace"}]}});
+        let answer: kube::core::Status = serde_json::from_value(answer).unwrap();
+        let category = of_kube(&kube::Error::Api(Box::new(answer)));
+        assert_eq!(category, Category::NamespaceTerminating);
+        assert!(category.is_expected() && !category.counts_as_failure() && category.retry() == Retry::Seldom);
     }
 
     #[test]

@@ -15,6 +15,7 @@
 //! | [`wishes`] | what a custom resource's annotations ask for |
 //! | [`chart`] | a chart on disk |
 //! | [`values`] | a spec and overrides become chart values |
+//! | [`unknown`] | fields of a spec that the chart does not know |
 //! | [`render`] | the helm process |
 //! | [`yaml`] | YAML as Kubernetes reads it |
 //! | [`manifest`] | helm's output becomes objects and hooks, in Helm's order |
@@ -122,6 +123,7 @@ mod steps;
 pub mod telemetry;
 pub mod trust;
 pub mod uninstall;
+pub mod unknown;
 pub mod values;
 pub mod watches;
 pub mod watching;

@@ -12,7 +12,7 @@ use crate::custom_resource::Place;
 use crate::discovery::Kind;
 use crate::drift::rules::IGNORE_FIELDS;
 use crate::drift::{Rule, Rules};
-use crate::object::{ObjectKey, split_api_version};
+use crate::object::{ObjectKey, resource_name, split_api_version};
 use crate::ownership::{self, Maker};
 use crate::queue::{Queue, Urgency};
 
@@ -120,10 +120,12 @@ impl Listeners {
         Some(Parent { kind: number, place: place.clone() })
     }
 
-    /// `the App web`, for messages.
+    /// `app.example.com/web`, for messages.
     pub fn name_of(&self, parent: &Parent) -> String {
-        let kind = self.read().get(parent.kind).map(|listener| listener.kind.resource.kind.clone());
-        format!("the {} {}", kind.as_deref().unwrap_or("resource"), parent.place.name)
+        let all = self.read();
+        let resource = all.get(parent.kind).map(|listener| &listener.kind.resource);
+        let (group, kind) = resource.map_or(("", "resource"), |it| (it.group.as_str(), it.kind.as_str()));
+        resource_name(group, kind, &parent.place.name)
     }
 
     pub fn tell(&self, parent: &Parent, urgency: Urgency) {

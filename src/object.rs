@@ -343,6 +343,12 @@ fn type_name(value: &Value) -> &'static str {
     }
 }
 
+/// A resource as `kubectl get -o name` prints it: `nginx.demo.example.com/web`. Kinds of one name in several groups differ by it.
+pub fn resource_name(group: &str, kind: &str, name: &str) -> String {
+    let kind = kind.to_lowercase();
+    if group.is_empty() { format!("{kind}/{name}") } else { format!("{kind}.{group}/{name}") }
+}
+
 /// `apps/v1` is group apps, version v1; `v1` is the core group.
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))

@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 
 use crate::applyset;
+use crate::object::{resource_name, split_api_version};
 use crate::plan::{MANAGED_BY, Owner, PRIMARY_RESOURCE, PRIMARY_RESOURCE_TYPE, RELEASE_NAME, RELEASE_NAMESPACE};
 
 /// On an object that a release of this operator left in the cluster: the ApplySet ID of the custom resource. Together with Helm's marks
@@ -57,13 +58,16 @@ pub fn judge(live: &ObjectMeta, release: &str, namespace: &str, owner: &Owner) -
             return match is_ours(controller, owner) {
                 // An earlier life of this custom resource: restored or made again. The release's marks must agree.
                 true if controller.uid == owner.uid || is_our_release => Claim::Ours,
-                _ => Claim::Foreign(format!("{} {}", controller.kind, controller.name)),
+                _ => {
+                    let (group, _) = split_api_version(&controller.api_version);
+                    Claim::Foreign(resource_name(group, &controller.kind, &controller.name))
+                }
             };
         }
         Some(Maker::Primary { kind, place }) => {
             return match (kind, place) == (type_of(owner).as_str(), place_of(owner).as_str()) {
                 true => Claim::Ours,
-                false => Claim::Foreign(format!("{kind} {place}")),
+                false => Claim::Foreign(named(kind, place)),
             };
         }
         None => {}
@@ -112,12 +116,20 @@ fn is_confirmed(live: &ObjectMeta, owner: &Owner) -> bool {
     part_of == Some(&id) || kept == Some(&id)
 }
 
+/// The custom resource that [`PRIMARY_RESOURCE_TYPE`] and [`PRIMARY_RESOURCE`] name. The author of the object may have written anything there.
+fn named(kind: &str, place: &str) -> String {
+    let (kind, group) = kind.split_once('.').unwrap_or((kind, ""));
+    let (namespace, name) = place.split_once('/').unwrap_or(("", place));
+    let name = resource_name(group, kind, name);
+    if namespace.is_empty() { name } else { format!("{name} in the namespace {namespace}") }
+}
+
 fn controller(live: &ObjectMeta) -> Option<&OwnerReference> {
     live.owner_references.iter().flatten().find(|reference| reference.controller == Some(true))
 }
 
 fn is_ours(controller: &OwnerReference, owner: &Owner) -> bool {
-    let group = controller.api_version.split_once('/').map_or("", |(group, _)| group);
+    let (group, _) = split_api_version(&controller.api_version);
     (group, &controller.kind, &controller.name) == (owner.gvk.group.as_str(), &owner.gvk.kind, &owner.name)
 }
 
@@ -172,14 +184,14 @@ mod tests {
     #[test]
     fn the_owner_reference_decides_first() {
         assert_eq!(judged(owned_by("App", "web", "u", json!({}))), Claim::Ours);
-        assert_eq!(judged(owned_by("Other", "web", "v", helm("web", "here"))), Claim::Foreign("Other web".into()));
-        assert_eq!(judged(owned_by("App", "shop", "v", helm("web", "here"))), Claim::Foreign("App shop".into()));
+        assert_eq!(judged(owned_by("Other", "web", "v", helm("web", "here"))), Claim::Foreign("other.g.io/web".into()));
+        assert_eq!(judged(owned_by("App", "shop", "v", helm("web", "here"))), Claim::Foreign("app.g.io/shop".into()));
     }
 
     #[test]
     fn an_earlier_life_of_the_custom_resource_needs_the_releases_marks() {
         assert_eq!(judged(owned_by("App", "web", "earlier", helm("web", "here"))), Claim::Ours);
-        assert_eq!(judged(owned_by("App", "web", "earlier", json!({}))), Claim::Foreign("App web".into()));
+        assert_eq!(judged(owned_by("App", "web", "earlier", json!({}))), Claim::Foreign("app.g.io/web".into()));
     }
 
     #[test]
@@ -187,7 +199,7 @@ mod tests {
         let tied =
             |kind: &str, place: &str| json!({"annotations": {PRIMARY_RESOURCE: place, PRIMARY_RESOURCE_TYPE: kind}});
         assert_eq!(judged(tied("App.g.io", "here/web")), Claim::Ours);
-        assert_eq!(judged(tied("App.g.io", "there/web")), Claim::Foreign("App.g.io there/web".into()));
+        assert_eq!(judged(tied("App.g.io", "there/web")), Claim::Foreign("app.g.io/web in the namespace there".into()));
     }
 
     #[test]

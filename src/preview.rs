@@ -19,6 +19,8 @@ pub mod hidden;
 pub mod others;
 pub mod unified;
 
+use std::sync::Arc;
+
 use kube::core::GroupVersionKind;
 
 use crate::calls::Calls;
@@ -43,6 +45,7 @@ use crate::render::gateway::fence::Fence;
 use crate::render::{self, Helm, Needs, RenderError};
 use crate::sensitive::{self, NoObject};
 use crate::sources::{self, WantedError};
+use crate::unknown::{self, Known};
 use crate::values::Values;
 use crate::watches::Watch;
 
@@ -151,10 +154,14 @@ impl Preview {
         }
         let (identity, history) = Self::recorded(cr, scene).await?;
         let read = async |references: &[_]| sources::read_once(scene.calls, &identity, references).await;
-        let values = sources::values_of(cr, scene.watch, &identity, read).await?;
+        let known = Known::of(&scene.watch.chart).map(Arc::new);
+        let (values, unknown) = sources::values_of(cr, scene.watch, &identity, known, read).await?;
         let mut redactor = Redactor::default();
         redactor.learn(values.json(), values.sourced());
         mask::learn(&mut redactor, history.iter());
+        if let Some(sentence) = unknown::sentence(&unknown, &scene.watch.chart.name) {
+            (scene.warn)(&redactor.text(&sentence));
+        }
         let made = Self::made(cr, scene, identity, history, &values, &redactor).await;
         match made {
             Ok(made) => Ok(Preview { redactor, ..made }),

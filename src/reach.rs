@@ -240,17 +240,19 @@ impl Allowance {
 impl fmt::Display for Allowance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.says, self.reach == Reach::default()) {
-            (Says::Watch, true) => f.write_str("a release may make objects in its own namespace only, by `allow` in watches.yaml"),
-            (Says::Watch, false) => write!(f, "allowed by watches.yaml: {}", self.reach),
-            (Says::Defaults(_), true) => {
-                f.write_str("a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it")
+            (Says::Watch, true) => {
+                f.write_str("releases of this kind are limited to their own namespace by `allow` in watches.yaml")
             }
+            (Says::Watch, false) => write!(f, "allowed by watches.yaml: {}", self.reach),
+            (Says::Defaults(_), true) => f.write_str(
+                "releases of this kind are limited to their own namespace (set `allow` in watches.yaml to change this)",
+            ),
             (Says::Defaults(objects), false) => {
                 write!(f, "allowed by default: {}, since the chart makes {}", self.reach, listed(objects))
             }
             (Says::Nobody(why), _) => write!(
                 f,
-                "a release may make objects in its own namespace only: what else it needs cannot be told, since the chart does not render with its default values ({why}); set `allow` in watches.yaml if it makes others"
+                "releases of this kind are limited to their own namespace, because the chart does not render with its default values ({why}); set `allow` in watches.yaml if they need other namespaces or cluster-scoped objects"
             ),
         }
     }

@@ -200,7 +200,10 @@ async fn tell_failure(subject: &Subject<'_>, error: &ReconcileError, known: &Rev
 
 fn put_off_repair(subject: &Subject<'_>, error: &ReconcileError) {
     let why = subject.shown(&error.to_string());
-    tracing::warn!(reason = error.category().as_str(), "cannot look after what is deployed: {why}");
+    match error.category() {
+        Category::NamespaceTerminating => tracing::debug!("cannot look after what is deployed: {why}"),
+        category => tracing::warn!(reason = category.as_str(), "cannot look after what is deployed: {why}"),
+    }
     if error.category().retry() != Retry::Never {
         subject.turn.again(REPAIR_AGAIN, Urgency::Recheck);
     }

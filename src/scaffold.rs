@@ -5,7 +5,7 @@
 //! (pure)    (helm)    (render)         (pure)            (pure)   (all or none)
 //! ```
 //!
-//! Nothing here needs a cluster, and nothing here is used by the operator at run time.
+//! Nothing here needs a cluster. At run time the operator uses only [`values`].
 //!
 //! | module | what is in it |
 //! |---|---|

@@ -36,6 +36,7 @@ use crate::ownership::{self, Claim};
 use crate::queue::Urgency;
 use crate::release::budget::VALUES;
 use crate::sensitive::{Labels, Sensitive};
+use crate::unknown::{Known, UnknownField};
 use crate::values::from::{self, Content, FromError, Reference, SourceKind};
 use crate::values::{Values, ValuesError};
 use crate::watches::Watch;
@@ -91,13 +92,15 @@ pub struct ReadError {
     error: kube::Error,
 }
 
-/// The values that a custom resource asks for. `read` gets what it refers to; a reconcile and a preview of it differ in that alone.
+/// The values that a custom resource asks for, and the fields of its spec that the chart does not know. `read` gets what it refers to; a
+/// reconcile and a preview of it differ in that alone.
 pub async fn values_of(
     cr: &CustomResource,
     watch: &Watch,
     identity: &Identity,
+    known: Option<Arc<Known>>,
     read: impl AsyncFnOnce(&[Reference]) -> Result<Vec<Content>, ReadError>,
-) -> Result<Values, WantedError> {
+) -> Result<(Values, Vec<UnknownField>), WantedError> {
     let references = identity.references(cr, watch).map_err(WantedError::Annotation)?;
     let contents = read(&references).await?;
     let spec = cr.spec();
@@ -106,8 +109,9 @@ pub async fn values_of(
     let (namespace, overrides) = (identity.namespace.clone(), watch.overrides.clone());
     let work = move || {
         let spec = spec.read().map_err(WantedError::Spec)?;
+        let unknown = known.zip(spec.as_ref()).map(|(known, spec)| known.unknown(spec)).unwrap_or_default();
         let sources = from::merge(&references, &contents, &namespace)?;
-        Ok(Values::merged(sources, spec, &overrides)?)
+        Ok((Values::merged(sources, spec, &overrides)?, unknown))
     };
     match is_short {
         true => work(),

@@ -22,6 +22,10 @@ use crate::release::{HeldBy, Hold};
 /// Where the status says which request for a full check was answered last.
 pub const HANDLED: &str = "lastHandledRequestedAt";
 
+/// The condition that is there while the spec has fields that the chart does not know, and its reason.
+pub const UNKNOWN_FIELDS: &str = "UnknownFields";
+pub const UNKNOWN_FIELD: &str = "UnknownField";
+
 /// How a reconcile ended.
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -33,6 +37,8 @@ pub struct Report<'a> {
     pub present: Option<Present<'a>>,
     /// What others keep changing, a sentence each.
     pub contested: Vec<String>,
+    /// The fields of the spec that the chart does not know, in a sentence. None leaves what the status says of it.
+    pub unknown_fields: Option<Option<String>>,
     /// The request for a full check that is answered by this.
     pub requested: Option<String>,
     /// How often objects were repaired in all, where that is more than the status says.
@@ -116,6 +122,11 @@ pub fn next(old: Option<&Value>, report: &Report<'_>, now: &str) -> Value {
     match report.contested.is_empty() {
         true => conditions.remove("Contested"),
         false => conditions.set("Contested", true, "FieldsTaken", &report.contested.join("; ")),
+    }
+    match &report.unknown_fields {
+        None => {}
+        Some(None) => conditions.remove(UNKNOWN_FIELDS),
+        Some(Some(sentence)) => conditions.set(UNKNOWN_FIELDS, true, UNKNOWN_FIELD, sentence),
     }
     if let Some(present) = &report.present {
         match &present.held {
@@ -409,7 +420,17 @@ mod tests {
         objects: &'a [(ObjectId, Health)],
     ) -> Report<'a> {
         let present = Some(Present { objects, ..Present::default() });
-        Report { generation: 2, deployed, failure, present, contested: vec![], requested: None, repairs: None }
+        let unknown_fields = None;
+        Report {
+            generation: 2,
+            deployed,
+            failure,
+            present,
+            contested: vec![],
+            unknown_fields,
+            requested: None,
+            repairs: None,
+        }
     }
 
     #[test]
@@ -483,6 +504,21 @@ mod tests {
             );
         }
         assert!(!before["conditions"].to_string().contains("Paused"), "who was never paused need not say so");
+    }
+
+    #[test]
+    fn unknown_fields_are_told_until_the_spec_has_none() {
+        let unknown = |fields: Option<Option<&str>>| {
+            let unknown_fields = fields.map(|fields| fields.map(str::to_owned));
+            Report { unknown_fields, ..report(deployed(1), None, &[]) }
+        };
+        let first = next(None, &unknown(Some(Some("no"))), "a");
+        assert_eq!(condition(&first, UNKNOWN_FIELDS)["message"], "no");
+        assert_eq!(condition(&first, "Ready")["status"], "True");
+        let unread = next(Some(&first), &unknown(None), "b");
+        assert_eq!(condition(&unread, UNKNOWN_FIELDS), condition(&first, UNKNOWN_FIELDS));
+        let corrected = next(Some(&unread), &unknown(Some(None)), "c");
+        assert!(!corrected.to_string().contains(UNKNOWN_FIELDS));
     }
 
     #[test]

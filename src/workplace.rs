@@ -101,8 +101,8 @@ pub fn private_dir(purpose: &str) -> io::Result<PrivateDir> {
 fn tidy_up(parent: &Path) {
     match clean_up_in(parent) {
         Ok(0) => {}
-        Ok(directories) => tracing::info!(directories, "removed what processes that were killed had left behind"),
-        Err(error) => tracing::warn!("cannot remove what processes that were killed had left behind: {error}"),
+        Ok(directories) => tracing::info!(directories, "cleaned up temporary files of a previous process"),
+        Err(error) => tracing::warn!("cannot clean up temporary files of a previous process: {error}"),
     }
 }
 

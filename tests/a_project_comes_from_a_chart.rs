@@ -106,6 +106,27 @@ async fn one_file_installs_it_and_undeploy_leaves_nothing() {
     assert!(left.iter().all(|line| line.ends_with(&system)), "{left:?}");
 }
 
+#[tokio::test]
+async fn make_uninstall_names_the_objects_of_hooks_that_stay() {
+    let site = Site::initialised();
+    let chart = site.chart("paint", "");
+    let hook =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: brush\n  annotations: {helm.sh/hook: pre-install}\n";
+    std::fs::write(chart.join("templates/hook.yaml"), hook).unwrap();
+    site.chartwright(&["create", "api", "--helm-chart", chart.to_str().unwrap()]).good();
+    let installed = site.make(&["install"]);
+    assert_eq!(installed.code, 0, "{installed:?}");
+    let _operator = Running::of(&site);
+    sample_is_ready(&site, "paint").await;
+    let removed = site.make(&["uninstall", "TIMEOUT=90s"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    let named = format!(
+        "These hook objects stay, as with helm uninstall. Delete them if they are not needed:\n  ConfigMap {}-use/brush\n",
+        site.name
+    );
+    assert!(removed.out.contains(&named), "{removed:?}");
+}
+
 #[test]
 fn the_starter_chart_is_good_for_both_helms() {
     let site = Site::initialised();

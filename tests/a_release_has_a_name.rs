@@ -139,5 +139,6 @@ async fn the_way_out_of_a_clash_is_told() {
     })
     .await;
     let message = ready["message"].as_str().unwrap();
-    assert!(message.contains("belongs to the App web") && message.contains("`releaseName`"), "{message}");
+    let owner = format!("belongs to app.{}/web", project.resource.group);
+    assert!(message.contains(&owner) && message.contains("`releaseName`"), "{message}");
 }

@@ -35,6 +35,11 @@ async fn colour(project: &Project) -> Option<String> {
     own.data["data"]["colour"].as_str().map(str::to_owned)
 }
 
+/// An operator that also logs what is as usual.
+fn run(project: &Project) -> crate::harness::Operator {
+    project.launch().args(&["--zap-log-level=debug"]).start()
+}
+
 async fn says(operator: &crate::harness::Operator, words: &str) {
     until(words, async || operator.log().contains(words).then_some(())).await;
 }
@@ -43,8 +48,12 @@ async fn says(operator: &crate::harness::Operator, words: &str) {
 async fn no_spec_leads_outside_and_the_last_good_release_stays() {
     let project = Project::new("App").await;
     project.template("all.yaml", EXTRA);
-    let operator = project.run();
-    says(&operator, "a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it").await;
+    let operator = run(&project);
+    says(
+        &operator,
+        "releases of this kind are limited to their own namespace (set `allow` in watches.yaml to change this)",
+    )
+    .await;
     project.apply("web", json!({"colour": "blue"})).await;
     project.deployed("web").await;
     let victim = project.another_namespace("victim").await;
@@ -113,7 +122,7 @@ async fn what_the_chart_needs_by_default_is_allowed_and_told() {
     let wide = "{{ .Release.Namespace }}-wide";
     project.template("role.yaml", &role(wide).to_string());
     project.template("all.yaml", EXTRA);
-    let operator = project.run();
+    let operator = run(&project);
     says(&operator, "allowed by default: cluster, since the chart makes ClusterRole namespace-of-the-release-wide")
         .await;
     project.apply("web", json!({})).await;
@@ -129,10 +138,14 @@ async fn what_the_chart_needs_by_default_is_allowed_and_told() {
     }
     // The next chart makes none of its own.
     std::fs::remove_file(project.dir().join("charts/app/templates/role.yaml")).unwrap();
-    says(&operator, "a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it").await;
+    says(
+        &operator,
+        "releases of this kind are limited to their own namespace (set `allow` in watches.yaml to change this)",
+    )
+    .await;
     drop(operator);
     project.watch_with("allow: [other-namespaces]");
-    let operator = project.run();
+    let operator = run(&project);
     says(&operator, "allowed by watches.yaml: other-namespaces").await;
     project.deployed("web").await;
     assert!(project.find("v1", "ConfigMap", Some(&victim), "far").await.is_some());
@@ -188,8 +201,8 @@ async fn what_is_outside_already_may_go_but_is_not_written_again() {
     drop(operator);
 
     project.watch_with("allow: []");
-    let operator = project.run();
-    says(&operator, "a release may make objects in its own namespace only, by `allow` in watches.yaml").await;
+    let operator = run(&project);
+    says(&operator, "releases of this kind are limited to their own namespace by `allow` in watches.yaml").await;
     let configs = project.objects("v1", "ConfigMap", Some(&victim));
     configs.delete("far", &DeleteParams::default()).await.unwrap();
     project.configs().delete("near", &DeleteParams::default()).await.unwrap();

@@ -22,6 +22,10 @@ const TEMPLATE: &str = r#"
 {{ .Values.raw }}
 "#;
 
+const NOTES: &str = "{{ if .Values.warn }}{{ fail .Values.warn }}{{ end }}
+{{ if .Values.notes }}{{ .Values.absent.deeper }}{{ end }}
+";
+
 const SCHEMA: &str = r#"{"properties": {"image": {"properties": {"port": {"type": "integer", "maximum": 65535}}}}}"#;
 
 /// A bad edit of a good release.
@@ -73,6 +77,8 @@ fn cases() -> Vec<Case> {
     vec![
         case("refusal", json!({"refuse": "no luck"}), "RenderFailed", &["no luck", "objects.yaml"]),
         case("nil-pointer", json!({"nothing": true}), "RenderFailed", &["nil pointer", "absent"]),
+        case("notes", json!({"notes": true}), "RenderFailed", &["app/templates/NOTES.txt:2:", "nil pointer"]),
+        case("notes-refusal", json!({"warn": "no luck"}), "RenderFailed", &["app/templates/NOTES.txt: no luck"]),
         case("schema", json!({"image": {"port": "http"}}), "InvalidValues", &["image.port", "integer"]),
         case("schema-limit", json!({"image": {"port": 70000}}), "InvalidValues", &["image.port", "65"]),
         case("no-yaml", json!({"raw": "a: b: c"}), "RenderFailed", &["objects.yaml"]),
@@ -167,6 +173,7 @@ impl Case {
 async fn project() -> Project {
     let project = Project::new("App").await.reaching_out();
     project.template("objects.yaml", TEMPLATE);
+    project.template("NOTES.txt", NOTES);
     project.file("charts/app/values.schema.json", SCHEMA);
     let (user, namespace) = (project.user(), project.namespace.clone());
     let rule = |resources: &str, verbs: &[&str]| json!({"apiGroups": ["*"], "resources": [resources], "verbs": verbs});

@@ -129,7 +129,7 @@ async fn objects_are_found_by_their_marks_when_only_the_newest_record_is_gone() 
 
 #[tokio::test]
 async fn a_namespace_that_is_deleted_ends_and_takes_the_rest_along() {
-    let (spread, _operator) = Spread::new().await;
+    let (spread, operator) = Spread::new().await;
     let project = &spread.project;
     let namespaces = project.objects("v1", "Namespace", None);
     namespaces.delete(&project.namespace, &DeleteParams::default()).await.unwrap();
@@ -138,6 +138,40 @@ async fn a_namespace_that_is_deleted_ends_and_takes_the_rest_along() {
     })
     .await;
     assert_eq!(spread.left().await, [""; 0]);
+    is_no_error(&operator.log());
+}
+
+/// That nothing can be created in a namespace that is being deleted is expected.
+fn is_no_error(log: &str) {
+    let about = log.lines().filter(|line| line.contains("being terminated"));
+    let alarming: Vec<_> = about.filter(|line| line.contains("ERROR") || line.contains("WARN")).collect();
+    assert!(alarming.is_empty(), "{alarming:#?}");
+}
+
+#[tokio::test]
+async fn in_a_namespace_that_is_being_deleted_nothing_is_created_again_and_again() {
+    let project = Project::cluster_scoped("App", "fidelity/cases/plain/chart").await.reaching_out();
+    let operator = project.run();
+    project.apply("web", json!({})).await;
+    project.deployed("web").await;
+    // It keeps the namespace from going. The custom resource is in no namespace, so it stays.
+    let mut blocker = within(&project.namespace, config("blocker", "blue"));
+    blocker["metadata"]["finalizers"] = json!(["example.com/blocks"]);
+    project.create(blocker).await;
+    let namespaces = project.objects("v1", "Namespace", None);
+    namespaces.delete(&project.namespace, &DeleteParams::default()).await.unwrap();
+    project.not_ready("web", "NamespaceTerminating").await;
+    let is_refused =
+        |call: &&String| call.starts_with("create ") || call.starts_with("patch ") && !call.contains("status");
+    let since = Timestamp::now();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let calls = project.calls_since(since);
+    let tries = calls.iter().filter(is_refused).count();
+    assert!(tries < 10, "{tries} writes in 5 s: {calls:#?}");
+    assert!(operator.log().contains("reason=NamespaceTerminating"), "{}", operator.log());
+    is_no_error(&operator.log());
+    drop(operator);
+    block(&project, "blocker", json!(null)).await;
 }
 
 #[tokio::test]

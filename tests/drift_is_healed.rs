@@ -5,6 +5,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
+use crate::harness::policy::{is_overruled, overruling};
 use crate::harness::{Project, config, stays, until, within};
 
 const RELEASE_LABEL: &str = "chartwright.dev/release";
@@ -323,50 +324,111 @@ async fn who_keeps_changing_a_field_is_named_and_not_fought_without_end() {
     becomes(&configs, "web", "/data/colour", json!("blue")).await;
 }
 
-#[tokio::test]
-async fn a_policy_that_overrules_the_chart_is_named() {
-    let project = Project::of_objects().await;
+/// Has a policy overrule what the project's objects called `web` say, while `look` looks at it.
+async fn while_overruled(project: &Project, of: [&str; 3], change: [&str; 2], look: impl AsyncFnOnce()) {
     let name = format!("overrule-{}", project.namespace);
-    let expression = r#"object.metadata.name == "web""#;
-    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
-        "matchConstraints": {"resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["configmaps"]}],
-            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": project.namespace}}},
-        "matchConditions": [{"name": "web", "expression": expression}],
-        "failurePolicy": "Fail", "reinvocationPolicy": "Never",
-        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": r#"[JSONPatch{op: "replace", path: "/data/colour", value: "grey"}]"#}}]}});
-    let binding = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": name}, "spec": {"policyName": name}});
-    for object in [&policy, &binding] {
-        let kind = object["kind"].as_str().unwrap_or_default();
-        let api = project.objects("admissionregistration.k8s.io/v1", kind, None);
-        let object: DynamicObject = serde_json::from_value(object.clone()).expect("an object");
-        api.create(&PostParams::default(), &object).await.expect("it is made");
+    let objects = overruling(&name, of, Some(&project.namespace), change);
+    for object in objects.clone() {
+        project.create(object).await;
     }
-    let configs = project.configs();
-    until("the policy is in force", async || {
-        let probe =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}, "data": {"colour": "x"}});
-        let probe: DynamicObject = serde_json::from_value(probe).expect("an object");
-        let params = PostParams { dry_run: true, ..Default::default() };
-        let made = configs.create(&params, &probe).await.expect("a dry run");
-        (made.data["data"]["colour"] == "grey").then_some(())
-    })
-    .await;
-    let _operator = project.run();
-    project.apply("web", json!({"objects": [config("web", "blue")]})).await;
-    let contested = project.condition("web", "Contested", "True").await;
-    let message = contested["message"].as_str().unwrap_or_default();
-    assert!(message.contains("data.colour") && message.contains("admission"), "{message}");
-    let since = Timestamp::now();
-    tokio::time::sleep(Duration::from_secs(2)).await;
-    let calls = project.calls_since(since);
-    let writes = calls.iter().filter(|call| call.starts_with("patch ") && call.contains("/configmaps/")).count();
-    assert_eq!(writes, 0, "it is not fought: {calls:#?}");
-    for object in [policy, binding] {
+    look().await;
+    for object in objects {
         let kind = object["kind"].as_str().unwrap_or_default();
         let api = project.objects("admissionregistration.k8s.io/v1", kind, None);
         api.delete(&name, &Default::default()).await.expect("it is deleted");
     }
+}
+
+#[tokio::test]
+async fn a_policy_that_overrules_the_chart_is_named() {
+    let project = Project::of_objects().await;
+    while_overruled(&project, ["", "v1", "configmaps"], ["/data/colour", "\"grey\""], async || {
+        let configs = project.configs();
+        until("the policy is in force", async || is_overruled(&configs, "web").await).await;
+        let _operator = project.run();
+        project.apply("web", json!({"objects": [config("web", "blue")]})).await;
+        let contested = project.condition("web", "Contested", "True").await;
+        let message = contested["message"].as_str().unwrap_or_default();
+        assert!(message.contains("data.colour") && message.contains("admission"), "{message}");
+        let since = Timestamp::now();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let calls = project.calls_since(since);
+        let writes = calls.iter().filter(|call| call.starts_with("patch ") && call.contains("/configmaps/")).count();
+        assert_eq!(writes, 0, "it is not fought: {calls:#?}");
+    })
+    .await;
+}
+
+/// A Deployment with lists whose items repeat a name, a port or a path: each list has keys of its own.
+fn crowded(paths: &[&str]) -> Value {
+    let mount = |path: &&str| json!({"name": "empty-dir", "mountPath": path, "subPath": path.trim_start_matches('/')});
+    let mounts: Vec<Value> = paths.iter().map(mount).collect();
+    let labels = json!({"app": "web"});
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": {
+    "replicas": 0, "selector": {"matchLabels": labels},
+    "template": {"metadata": {"labels": labels}, "spec": {
+        "containers": [
+            {"name": "app", "image": "registry.example/app:1", "volumeMounts": mounts,
+                "ports": [
+                    {"name": "dns", "containerPort": 53, "protocol": "UDP"},
+                    {"name": "dns-tcp", "containerPort": 53},
+                    {"name": "web", "containerPort": 80, "protocol": "TCP"},
+                ],
+                "env": [{"name": "A", "value": "1"}, {"name": "B", "value": "$(A)"}, {"name": "C", "value": ""}]},
+            {"name": "side", "image": "registry.example/side:1", "volumeMounts": mounts, "args": ["a", "a", "b"]},
+        ],
+        "volumes": [{"name": "empty-dir", "emptyDir": {}}, {"name": "all", "projected": {"sources": [
+            {"configMap": {"name": "one", "items": [{"key": "a", "path": "a"}, {"key": "a", "path": "b"}]}},
+            {"configMap": {"name": "one", "items": [{"key": "c", "path": "c"}]}}]}}],
+        "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoSchedule"}, {"key": "a", "operator": "Exists", "effect": "NoExecute"}],
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a", "b"]}],
+    }}}})
+}
+
+fn names_of_one_service() -> Value {
+    let port = |name: &str, protocol: &str| json!({"name": name, "port": 53, "protocol": protocol, "targetPort": 53});
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}, "spec": {
+        "selector": {"app": "web"},
+        "ports": [port("udp", "UDP"), port("tcp", "TCP"), {"name": "web", "port": 80}]}})
+}
+
+#[tokio::test]
+async fn items_that_repeat_a_name_are_no_conflict_and_a_real_change_of_one_is() {
+    let project = Project::of_objects().await;
+    let operator = project.run();
+    let spec = |paths: &[&str]| json!({"objects": [crowded(paths), names_of_one_service()]});
+    project.apply("web", spec(&["/tmp", "/opt/conf", "/opt/logs", "/app"])).await;
+    project.condition("web", "Ready", "True").await;
+    // An upgrade sends the items in another order than the live object has them.
+    project.apply("web", spec(&["/app", "/opt/logs", "/more", "/tmp"])).await;
+    project.deployed("web").await;
+    let services = project.objects("v1", "Service", Some(&project.namespace));
+    edit(&services, "web", json!({"spec": {"selector": {"app": "other"}}})).await;
+    becomes(&services, "web", "/spec/selector/app", json!("web")).await;
+    project.condition("web", "Ready", "True").await;
+    let status = project.status("web").await;
+    assert!(!status["conditions"].to_string().contains("Contested"), "{status:#}");
+    drop(operator);
+
+    let path = "/spec/template/spec/containers/0/volumeMounts/1/subPath";
+    while_overruled(&project, ["apps", "v1", "deployments"], [path, "\"theirs\""], async || {
+        let deployments = project.objects("apps/v1", "Deployment", Some(&project.namespace));
+        let params = PatchParams { dry_run: true, ..PatchParams::default() };
+        until("the policy is in force", async || {
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"probe": "x"}}}));
+            let answer = deployments.patch("web", &params, &patch).await.expect("a dry run");
+            (answer.data.pointer(path)? == "theirs").then_some(())
+        })
+        .await;
+        let _operator = project.run();
+        project.apply("web", spec(&["/tmp", "/opt/conf", "/opt/logs"])).await;
+        let contested = project.condition("web", "Contested", "True").await;
+        let message = contested["message"].as_str().unwrap_or_default();
+        let field = "spec.template.spec.containers[name=app].volumeMounts[mountPath=";
+        assert!(message.contains(field) && message.contains("].subPath"), "{message}");
+        assert_eq!(message.matches("subPath").count(), 1, "{message}");
+    })
+    .await;
 }
 
 #[tokio::test]

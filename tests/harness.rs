@@ -17,7 +17,7 @@ pub mod gate;
 pub mod jobs;
 pub mod life;
 mod operator;
-mod policy;
+pub mod policy;
 pub mod prometheus;
 pub mod proxy;
 pub mod rights;

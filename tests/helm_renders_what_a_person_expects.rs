@@ -359,7 +359,7 @@ fn validate_accepts_a_good_project() {
     files.write("app/templates/a.yaml", "{{ if ne .Values.image \"1.2\" }}{{ fail .Values.image }}{{ end }}");
     for helm in BOTH {
         let output = files.validate(helm, &[]);
-        let reach = "         a release may make objects in its own namespace only, since the chart makes no others with its default values; `allow` in watches.yaml widens it";
+        let reach = "         releases of this kind are limited to their own namespace (set `allow` in watches.yaml to change this)";
         assert_eq!(lines(&output), ["ok       g.io/v1 App  chart app 0.1.0", reach], "{output:?}");
         assert_eq!(output.status.code(), Some(0));
     }
@@ -379,8 +379,8 @@ fn validate_reports_every_entry() {
             "warning  ./watches.yaml:1: entry 1 (g.io/v1 App): `selectr` is not a known field and is ignored; did you mean \
              `selector`?",
             "ok       g.io/v1 App  chart app 0.1.0",
-            "         a release may make objects in its own namespace only: what else it needs cannot be told, since the chart does not render with \
-             its default values (see the warning); set `allow` in watches.yaml if it makes others",
+            "         releases of this kind are limited to their own namespace, because the chart does not render with its default \
+             values (see the warning); set `allow` in watches.yaml if they need other namespaces or cluster-scoped objects",
             "warning  g.io/v1 App  chart app 0.1.0: it does not render with its default values: app/templates/a.yaml:1:6: give a \
              colour; fine if the spec must set them",
             "error    ./watches.yaml:2: entry 2 (v1 B): `chart` is missing; every entry needs version, kind and chart",

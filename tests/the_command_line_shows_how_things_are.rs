@@ -61,7 +61,7 @@ async fn all_are_in_one_table_and_one_is_shown_down_to_its_pods() {
     let shown = project.cli(&["status", &project.named("bad")]).good();
     for part in [
         "Ready      no: Progressing",
-        "revision 1 is deployed",
+        "revision 1: deployed",
         "└─ Deployment bad",
         "   └─ ReplicaSet bad-",
         "      └─ Pod bad-",

@@ -21,7 +21,7 @@ async fn a_life(project: &Project, operator: &Operator) {
     until("it is upgraded", async || operator.log().contains("Upgraded to revision 2").then_some(())).await;
     project.condition("web", "Ready", "True").await;
     project.configs().delete("web", &DeleteParams::default()).await.unwrap();
-    until("it is healed", async || operator.log().contains("Applied again").then_some(())).await;
+    until("it is healed", async || operator.log().contains("Re-applied").then_some(())).await;
     project.condition("web", "Ready", "True").await;
     let mut wrong = config("web", "red");
     wrong["data"]["colour"] = json!(["no", "text"]);

@@ -8,9 +8,11 @@ use fidelity::plane::Pair;
 use fidelity::prove::prove;
 use fidelity::report::Report;
 use fidelity::{HelmVersion, Options, Phase, table};
+use kube::api::DynamicObject;
 use tempfile::TempDir;
 
-use crate::harness::copy_dir;
+use crate::harness::policy::{is_overruled, overruling};
+use crate::harness::{copy_dir, until};
 
 fn options() -> Options {
     Options::new(PathBuf::from(env!("CARGO_BIN_EXE_chartwright"))).unwrap()
@@ -30,6 +32,7 @@ async fn four_charts_are_deployed_as_by_helm_and_planted_differences_are_found()
     }
     planted_differences_are_found(&pair, &options).await;
     another_order_of_hooks_is_found(&pair, &options).await;
+    a_conflict_that_a_release_reports_is_found(&pair, &options).await;
 }
 
 /// Replaces a text in a file of a chart.
@@ -85,6 +88,23 @@ async fn another_order_of_hooks_is_found(pair: &Pair, options: &Options) {
     let found = found(&report, Phase::Install);
     let hooks: Vec<&String> = found.iter().filter(|it| it.starts_with("Hooks ")).collect();
     assert_eq!(hooks, ["Hooks /order/0", "Hooks /order/1", "Hooks /order/4"], "{}", table::print(&report));
+}
+
+/// A policy on our side overrules the chart, so the release reports a conflict. On the ground of a proof a conflict is an error, whatever
+/// the objects look like.
+async fn a_conflict_that_a_release_reports_is_found(pair: &Pair, options: &Options) {
+    let change = ["/data/colour", "\"grey\""];
+    for object in overruling("overrule", ["", "v1", "configmaps"], None, change) {
+        let (version, kind) = (object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap());
+        let api = pair.ours.api(version, kind, None);
+        let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+        api.create(&Default::default(), &object).await.unwrap();
+    }
+    let configs = pair.ours.api("v1", "ConfigMap", Some("default"));
+    until("the policy is in force", async || is_overruled(&configs, "proof").await).await;
+    let report = prove(&Case::read(&directory().join("plain")).unwrap(), HelmVersion::Four, pair, options).await;
+    let error = report.error.as_deref().unwrap_or_default();
+    assert!(!report.is_equal() && error.contains("reports a conflict") && error.contains("data.colour"), "{report:?}");
 }
 
 /// The differences of a phase by kind and field, without those of records, which hold the same objects again.

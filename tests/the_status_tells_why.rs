@@ -209,3 +209,41 @@ async fn the_status_holds_no_data_of_secrets() {
         assert!(!cr.contains(secret), "{secret} is in {cr}");
     }
 }
+
+#[tokio::test]
+async fn a_misspelt_field_is_warned_about_until_it_is_corrected() {
+    let project = Project::new("App").await;
+    project.file("charts/app/values.yaml", "replicaCount: 1\nlabels: {}\n");
+    let template =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata:\n  count: {{ .Values.replicaCount | quote }}\n";
+    project.template("config.yaml", template);
+    let _operator = project.run();
+    project.apply("web", json!({"replicaCout": 3, "labels": {"any": "x"}})).await;
+    let told = project.condition("web", "UnknownFields", "True").await;
+    let sentence = "The chart app has no such value: spec.replicaCout (did you mean spec.replicaCount?)";
+    assert_eq!((&told["reason"], &told["message"]), (&json!("UnknownField"), &json!(sentence)));
+    project.condition("web", "Ready", "True").await;
+    assert_eq!(project.events("web", "UnknownField").await, [(1, sentence.to_owned())]);
+    let web = project.named("web");
+    for command in ["diff", "render"] {
+        let said = project.cli(&[command, &web]);
+        assert_eq!((said.code, said.err), (0, format!("warning: {sentence}\n")), "{command}");
+    }
+    let status = project.cli(&["status", &web]).good();
+    assert!(status.contains(&format!("Warning    {sentence}")), "{status}");
+
+    let version = project.crs().get("web").await.unwrap().metadata.resource_version;
+    project.annotate("web", "example.com/look", "again").await;
+    stays(Duration::from_secs(1), "the status", async || project.status("web").await).await;
+    assert_ne!(project.crs().get("web").await.unwrap().metadata.resource_version, version);
+    assert_eq!(project.events("web", "UnknownField").await.len(), 1, "it is told once");
+
+    let params = PatchParams::apply("test").force();
+    let corrected = json!({"apiVersion": project.resource.api_version, "kind": project.resource.kind,
+        "metadata": {"name": "web"}, "spec": {"replicaCount": 3}});
+    project.crs().patch("web", &params, &Patch::Apply(corrected)).await.unwrap();
+    project.deployed("web").await;
+    let status = project.status("web").await;
+    assert!(!status["conditions"].to_string().contains("UnknownFields"), "{status}");
+    assert_eq!(project.get("v1", "ConfigMap", "web").await.unwrap().data["data"]["count"], "3");
+}

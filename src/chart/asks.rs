@@ -33,15 +33,7 @@ impl Asks {
 
     /// What stands in actions (`{{ … }}`), outside of comments.
     pub fn of_text(text: &str) -> Asks {
-        let mut asks = Asks::default();
-        let mut rest = text;
-        while let Some((_, after)) = rest.split_once("{{") {
-            let after = after_comment(after);
-            let (action, behind) = after.split_at(length_of_action(after));
-            asks = asks.join(of_action(action));
-            rest = behind;
-        }
-        asks
+        actions(text).map(of_action).fold(Asks::default(), Asks::join)
     }
 
     /// What stands in values. A chart may put one into an action before it calls `tpl`, so the word is enough there.
@@ -66,6 +58,18 @@ impl Asks {
             _ => std::str::from_utf8(content).map(Asks::of_text).unwrap_or_default(),
         }
     }
+}
+
+/// The template actions of a text, without braces and comments.
+pub(crate) fn actions(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, after) = rest.split_once("{{")?;
+        let after = after_comment(after);
+        let (action, behind) = after.split_at(length_of_action(after));
+        rest = behind;
+        Some(action)
+    })
 }
 
 /// A comment stands first in its action.

@@ -33,6 +33,12 @@ pub(crate) fn is_added(path: &Path, content: &[u8]) -> bool {
     path == Path::new(FILE) && content == TEMPLATE.as_bytes()
 }
 
+/// The notes that the added template includes, where `place` (`app/templates/chartwright-notes.yaml:3:21`) is in it.
+pub(crate) fn behind(place: &str) -> Option<String> {
+    let file = place.rsplitn(3, ':').last()?;
+    Some(format!("{}templates/NOTES.txt", file.strip_suffix(FILE)?))
+}
+
 /// Adds the template where there are notes. A file of the chart that has its name already is left alone.
 pub(super) fn add_template(chart: &Path) -> std::io::Result<()> {
     if !chart.join("templates/NOTES.txt").is_file() {

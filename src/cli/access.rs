@@ -235,7 +235,7 @@ pub fn other_owner(history: &History, owner: &OwnerMark) -> Option<String> {
     }
     let own = |release: &'_ Release| release.own.as_ref().or(release.claimed.as_deref()).map(|own| own.owner.clone());
     let owner = history.iter().rev().find_map(own);
-    Some(owner.map_or("another custom resource".to_owned(), |owner| format!("the {} {}", owner.kind, owner.name)))
+    Some(owner.map_or("another custom resource".to_owned(), |owner| owner.resource_name()))
 }
 
 impl Found {

@@ -17,7 +17,7 @@ use crate::release::{History, Release, Status};
 use crate::watches::Adopt;
 use crate::wishes::ADOPT;
 
-/// Take over what exists already
+/// Adopt existing objects and releases
 ///
 /// Shows which objects of the custom resource's release exist and belong to nobody, and whether helm or another operator made a
 /// release of its name. With --yes, or after a question on a terminal, the annotation chartwright.dev/adopt is set on the custom
@@ -209,14 +209,17 @@ mod tests {
         let some = Obstacles {
             release: Some(("default/web".into(), 3)),
             loose: vec![id("a")],
-            foreign: vec![(id("b"), "App shop".into())],
+            foreign: vec![(id("b"), "app.g.io/shop".into())],
         };
         let expected = "the release default/web, which another tool made, would be taken over at revision 3\n\
-                        ConfigMap default/a exists and belongs to nobody\nConfigMap default/b exists and belongs to App shop\n";
+                        ConfigMap default/a exists and belongs to nobody\nConfigMap default/b exists and belongs to app.g.io/shop\n";
         assert_eq!(some.text(), expected);
         let data = some.data();
         assert_eq!(data["release"], json!({"name": "default/web", "revision": 3}));
-        assert_eq!((&data["objects"][0]["owner"], &data["objects"][1]["owner"]), (&json!(null), &json!("App shop")));
+        assert_eq!(
+            (&data["objects"][0]["owner"], &data["objects"][1]["owner"]),
+            (&json!(null), &json!("app.g.io/shop"))
+        );
     }
 
     #[test]

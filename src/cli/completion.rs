@@ -7,7 +7,7 @@ use clap_complete::Shell;
 
 use super::output;
 
-/// Print the completions of a shell
+/// Generate shell completions
 ///
 /// For bash, in the shell of now: `source <(chartwright completion bash)`. For all shells to come, write the output to where your shell
 /// looks for completions:

@@ -10,7 +10,7 @@ use super::scaffolding::written;
 use crate::preview::unified::{coloured, of_texts};
 use crate::scaffold::draft::Draft;
 
-/// Make files of a project anew from its charts, without a cluster
+/// Regenerate project files from the charts, without a cluster
 #[derive(Debug, clap::Args)]
 #[command(arg_required_else_help = true)]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! `chartwright status`: how custom resources are, all in a table or one with everything below it.
+//! `chartwright status`: the status of custom resources, all in a table or one with everything below it.
 //!
 //! | module | what is in it |
 //! |---|---|
@@ -50,7 +50,7 @@ const REST: u32 = 4;
 /// After a look that failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Show how custom resources are
+/// Show the status of custom resources
 ///
 /// Without a name: a table of all, with release, revision, whether they are ready, how often objects were repaired, and the last error.
 /// The kinds are those of watches.yaml, or, where there is none, all kinds with custom resources that Chartwright serves.
@@ -269,6 +269,7 @@ impl Viewer<'_> {
     fn shape(&self) -> Look {
         Look {
             wide: self.args.output == Some(Shape::Wide),
+            terminal: std::io::stdout().is_terminal(),
             namespaces: self.args.all_namespaces,
             without_heading: self.args.no_headers,
             colour: self.args.color.is_on(),

@@ -32,7 +32,7 @@ use super::output::{print, tell};
 use bundle::Bundle;
 use collect::Collector;
 
-/// Write an archive for whoever helps you
+/// Collect diagnostics into an archive
 ///
 /// It holds versions, watches.yaml, the charts' metadata, custom resources, their releases, objects and events, and the operator's
 /// Deployment, logs, Lease, metrics and rights. With -n, only custom resources of that namespace.

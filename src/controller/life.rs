@@ -31,7 +31,7 @@ use crate::leader::Leading;
 use crate::listeners::Listener;
 use crate::namespaces::{Namespaces, Scope};
 use crate::queue::{Queue, Turn, Urgency};
-use crate::reach::{ReachError, Says};
+use crate::reach::{Reach, ReachError, Says};
 use crate::reconcile::{self, Context, Next, ReconcileError};
 use crate::redaction::Redactor;
 use crate::release::name;
@@ -127,6 +127,7 @@ impl Life {
             kinds: operator.kinds,
             watch,
             chart,
+            fields: Default::default(),
             primary,
             default_namespace: operator.default_namespace,
             protected: operator.protected,
@@ -151,6 +152,7 @@ impl Life {
         }
         helpers.spawn(self.clone().follow_chart());
         helpers.spawn(self.clone().say_reach());
+        helpers.spawn(self.clone().read_fields());
         let mut runs = JoinSet::new();
         let context = &self.context;
         let (gvk, kind) = (&context.watch.gvk, &context.primary);
@@ -203,6 +205,11 @@ impl Life {
         }
     }
 
+    /// Reads what the chart knows of a spec, before somebody waits for it.
+    async fn read_fields(self: Arc<Self>) {
+        self.context.fields.of(&self.context.chart.current()).await;
+    }
+
     /// Says what releases may write outside of their namespace. Nobody waits for it but who needs the answer.
     async fn say_reach(self: Arc<Self>) {
         let kind = &self.context.watch.gvk.kind;
@@ -216,6 +223,7 @@ impl Life {
             Ok(allowance) if matches!(allowance.says, Says::Nobody(_)) => {
                 tracing::warn!(kind, "{}", redactor.text(&allowance.to_string()));
             }
+            Ok(allowance) if allowance.reach == Reach::default() => tracing::debug!(kind, "{allowance}"),
             Ok(allowance) => tracing::info!(kind, "{allowance}"),
             Err(error) => tracing::warn!(kind, "{}", redactor.text(&ReachError::from(error).to_string())),
         }
@@ -413,7 +421,9 @@ impl Life {
         let (attempts, is_news) = self.attempts.tell(cr, &message);
         let retry = delay.map(reconcile::milliseconds);
         match (is_news, category) {
-            (true, Category::Waiting) => tracing::info!(reason, attempts, retryMs = retry, "{message}"),
+            (true, category) if category.is_expected() => {
+                tracing::info!(reason, attempts, retryMs = retry, "{message}");
+            }
             (true, _) => tracing::error!(reason, attempts, retryMs = retry, "{message}"),
             (false, _) => tracing::debug!(reason, attempts, retryMs = retry, "again: {message}"),
         }

@@ -255,6 +255,38 @@ mod tests {
             let fields = json!({"f:spec": fields_of(&sent["spec"], choice)});
             prop_assert!(overruled(&sent, &owning(sent.clone(), fields)).is_empty());
             prop_assert!(overruled(&sent, &sent).is_empty());
+            let live = owning(sent.clone(), json!({"f:spec": fields_of(&sent["spec"], choice)}));
+            prop_assert!(overruled(&live, &live).is_empty());
+        }
+
+        /// The items repeat their names, as mounts of one volume do.
+        #[test]
+        fn what_a_webhook_changed_in_any_item_is_found(
+            paths in prop::collection::btree_set("[a-d]{1,2}", 1..6),
+            names in prop::collection::vec("[xy]", 6),
+            chosen in any::<prop::sample::Index>(),
+            is_reversed in any::<bool>(),
+            others in prop::collection::btree_set("[e-h]{1,2}", 0..3),
+        ) {
+            let item = |(path, name): (&String, &String)| json!({"name": name, "mountPath": path, "subPath": "ours"});
+            let items: Vec<Value> = paths.iter().zip(&names).map(item).collect();
+            let sent = json!({"spec": {"pods": [{"name": "app", "mounts": items}]}});
+            let step = |path: &String| (format!("k:{{\"mountPath\":\"{path}\"}}"), json!({"f:name": {}, "f:subPath": {}}));
+            let steps: serde_json::Map<_, _> = paths.iter().map(step).collect();
+            let fields = json!({"f:spec": {"f:pods": {"k:{\"name\":\"app\"}": {"f:mounts": steps}}}});
+            let chosen = chosen.index(items.len());
+            let mut answered: Vec<Value> = items;
+            answered[chosen]["subPath"] = "theirs".into();
+            answered.extend(others.iter().map(|path| json!({"name": "x", "mountPath": path, "subPath": "added"})));
+            if is_reversed {
+                answered.reverse();
+            }
+            let answered = owning(json!({"spec": {"pods": [{"name": "app", "mounts": answered}]}}), fields);
+            let path = paths.iter().nth(chosen).unwrap();
+            prop_assert_eq!(
+                overruled(&sent, &answered),
+                [format!("spec.pods[name=app].mounts[mountPath={path}].subPath")]
+            );
         }
     }
 }

@@ -6,6 +6,8 @@
 //! An object of another owner is never removed, whatever a hook is called. What helm left of an earlier run is: such objects carry
 //! no owner in Helm, only the annotation of a hook.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use kube::core::ObjectMeta;
 use serde_json::{Value, json};
 
@@ -234,10 +236,37 @@ impl Runner<'_> {
 
     /// Whether this is an object of a hook of this custom resource that waits for its end to be recorded.
     pub fn is_holding(&self, job: &ObjectMeta) -> bool {
-        let annotation = |key: &str| job.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
-        job.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER)
-            && annotation(PRIMARY_RESOURCE) == Some(place_of(self.owner).as_str())
+        let is_held = job.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
+        is_held && self.is_marked(job)
+    }
+
+    /// Whether a run of a hook of this custom resource made an object.
+    fn has_made(&self, live: &ObjectMeta) -> bool {
+        run_of(live).is_some() && self.is_marked(live)
+    }
+
+    /// Whether an object names this custom resource.
+    fn is_marked(&self, live: &ObjectMeta) -> bool {
+        let annotation = |key: &str| live.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+        annotation(PRIMARY_RESOURCE) == Some(place_of(self.owner).as_str())
             && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str())
+    }
+
+    /// The objects of these hooks that are in the cluster, whichever run made them. A Job that removes itself is not counted, and what cannot
+    /// be read is left out.
+    pub async fn left<'h>(&self, hooks: impl Iterator<Item = &'h HookRecord>) -> BTreeSet<ObjectId> {
+        let planned = hooks.filter_map(|hook| self.objects(hook, "").ok()).flatten();
+        let stays = |planned: &Planned| planned.object.value().pointer("/spec/ttlSecondsAfterFinished").is_none();
+        let planned: BTreeMap<ObjectId, Planned> =
+            planned.filter(stays).map(|planned| (planned.object.id(), planned)).collect();
+        let mut left = BTreeSet::new();
+        for (id, planned) in planned {
+            let live = self.calls.metadata(&planned.kind, &id).await.ok().flatten();
+            if live.is_some_and(|live| self.has_made(&live) && live.deletion_timestamp.is_none()) {
+                left.insert(id);
+            }
+        }
+        left
     }
 
     /// Takes the finalizer off such an object.
@@ -310,11 +339,7 @@ impl Runner<'_> {
             return false;
         }
         match annotation(PRIMARY_RESOURCE) {
-            Some(place) => {
-                place == place_of(self.owner)
-                    && annotation(PRIMARY_RESOURCE_TYPE) == Some(type_of(self.owner).as_str())
-                    && annotation(RUN).is_some()
-            }
+            Some(_) => self.has_made(live),
             None if is_owned => false,
             None => {
                 let is_loose = || judge(live, self.release, self.namespace, self.owner) == Claim::Loose;

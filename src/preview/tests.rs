@@ -47,13 +47,13 @@ fn where_nothing_is_done_a_sentence_says_why() {
         is_late: false,
         asked: Default::default(),
     };
-    let owner = OwnerMark { kind: "App".into(), name: "shop".into(), ..OwnerMark::default() };
+    let owner = OwnerMark { group: "g.io".into(), kind: "App".into(), name: "shop".into(), ..OwnerMark::default() };
     let cases = [
         (Course::Stop(trouble), "default/web failed 4 times, and is not tried again"),
         (Course::Recover, "the record of the release default/web was deleted"),
         (
             Course::Refuse(Refusal::Owned(Some(Box::new(owner)))),
-            "the release default/web exists and belongs to the App shop",
+            "the release default/web exists and belongs to app.g.io/shop",
         ),
         (Course::Refuse(Refusal::OtherChart { theirs: "db".into() }), "from the chart db"),
         (

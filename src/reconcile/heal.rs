@@ -174,9 +174,9 @@ impl Subject<'_> {
         if !names.is_empty() {
             self.context.memory.with(&self.owner.uid, |memory| memory.repairs.note(names.len()));
             let (apply, total) = (self.journal.apply_ms(), self.journal.total_ms());
-            let message = format!("Applied again what was changed or deleted: {}", changes.join(", "));
+            let message = format!("Re-applied objects that were changed or deleted: {}", changes.join(", "));
             tracing::info!(reason = "Healed", applyMs = apply, totalMs = total, "{}", self.shown(&message));
-            let message = format!("Applied again what was changed or deleted: {}", names.join(", "));
+            let message = format!("Re-applied objects that were changed or deleted: {}", names.join(", "));
             self.tell_by_event("Healed", &message).await;
         }
         (done, error)

@@ -17,7 +17,7 @@ use crate::children::{Sight, ends_by_itself};
 use crate::health::{self, Cause, Health, Scale, State, scale};
 use crate::object::ObjectId;
 use crate::release::{self, Own, Release};
-use crate::status::{self, Deployed, Failure, Present, Report};
+use crate::status::{self, Deployed, Failure, Present, Report, UNKNOWN_FIELD, UNKNOWN_FIELDS};
 
 impl Subject<'_> {
     /// Observes the release's objects and writes the status if it says something new.
@@ -60,6 +60,7 @@ impl Subject<'_> {
             }
         }
         let report = self.composed(standing, failure, &objects);
+        self.warn_of_unknown_fields(&report).await;
         if let Some(revision) = standing.and_then(|standing| self.unknown_values(standing))
             && self.is_news(&report)
         {
@@ -140,6 +141,7 @@ impl Subject<'_> {
                 scale: self.scale(all),
             }),
             contested: self.contested(own),
+            unknown_fields: self.unknown_fields(),
             repairs: self.repairs_to_tell(),
         }
     }
@@ -212,6 +214,16 @@ impl Subject<'_> {
     /// Whether the last status told the same failure: then no event repeats it.
     fn says_already(&self, message: &str) -> bool {
         self.conditions().any(|condition| condition["type"] == "Ready" && condition["message"] == message)
+    }
+
+    /// Once, when the status does not say so yet.
+    async fn warn_of_unknown_fields(&self, report: &Report<'_>) {
+        let Some(Some(sentence)) = &report.unknown_fields else { return };
+        let shown = self.shown(sentence);
+        let is_told = |condition: &Value| condition["type"] == UNKNOWN_FIELDS && condition["message"] == *shown;
+        if !self.conditions().any(is_told) {
+            self.warn(UNKNOWN_FIELD, sentence).await;
+        }
     }
 
     pub async fn write_status(&self, report: &Report<'_>) -> Result<(), ReconcileError> {

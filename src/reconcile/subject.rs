@@ -46,6 +46,7 @@ use crate::status::Failure;
 use crate::telemetry::events::Events;
 use crate::telemetry::metrics;
 use crate::trust::{Entry, Trust};
+use crate::unknown::{self, Fields};
 use crate::values::Values;
 use crate::watches::Watch;
 use crate::wishes;
@@ -65,6 +66,8 @@ pub struct Context {
     pub records: Records,
     pub watch: Watch,
     pub chart: Arc<Live>,
+    /// What the chart knows of a spec.
+    pub fields: Fields,
     /// The custom resource's own kind.
     pub primary: Kind,
     /// Where the releases of cluster-scoped resources live.
@@ -99,6 +102,8 @@ pub struct Subject<'a> {
     newest: AtomicU32,
     pub(super) discretion: Mutex<Discretion>,
     pub(super) journal: Journal,
+    /// The fields of the spec that the chart does not know, in a sentence. None until the spec was read.
+    unknown: Mutex<Option<Option<String>>>,
 }
 
 /// Who it is concerns every line of a reconcile.
@@ -134,7 +139,7 @@ impl<'a> Subject<'a> {
             Some(accounts) => calls.acting_as(accounts.of(&identity.namespace)),
             None => calls,
         };
-        let (looked_after, keeps_generated, newest, discretion, journal) = Default::default();
+        let (looked_after, keeps_generated, newest, discretion, journal, unknown) = Default::default();
         Subject {
             cr,
             context,
@@ -147,6 +152,7 @@ impl<'a> Subject<'a> {
             newest,
             discretion,
             journal,
+            unknown,
         }
     }
 
@@ -157,13 +163,25 @@ impl<'a> Subject<'a> {
         let place = self.cr.place();
         let read =
             async |references: &[_]| sources.read((primary, &place), &self.calls, &self.identity, references).await;
-        let values = self.stage(Stage::Values, sources::values_of(self.cr, watch, &self.identity, read)).await;
+        let known = self.context.fields.of(&chart).await;
+        let values = sources::values_of(self.cr, watch, &self.identity, known, read);
+        let values = self.stage(Stage::Values, values).await;
         self.tell_unwatched().await;
-        let values = values?;
+        let (values, unknown) = values?;
+        self.note_unknown(unknown::sentence(&unknown, &chart.name));
         let digest = self.digest(&chart, &values);
         self.learn_values(&values, &digest);
         journal::note_digest(&digest);
         Ok(Wish { chart, values, digest })
+    }
+
+    fn note_unknown(&self, sentence: Option<String>) {
+        *self.unknown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(sentence);
+    }
+
+    /// The fields of the spec that the chart does not know, in a sentence. None where nobody has looked.
+    pub(super) fn unknown_fields(&self) -> Option<Option<String>> {
+        self.unknown.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     /// What decides the course of the release, beside its records.

@@ -162,6 +162,7 @@ impl Subject<'_> {
         }
         let history = self.run_delete_hooks(Event::PostDelete, history).await?;
         self.let_go_of_jobs(&history).await?;
+        self.tell_hooks_left(&history).await?;
         let owner = self.owner_mark();
         let is_ours = |release: &&Release| release.is_proven() || release.claims_to_belong_to(&owner) == Some(true);
         for release in history.iter().filter(is_ours) {
@@ -253,7 +254,7 @@ impl Subject<'_> {
         let claimed = history.iter().rev().find_map(|release| release.claimed.as_deref());
         Ok(match (signed.or(claimed), claims) {
             (Some(own), _) if !own.owner.is_same_resource(&owner) => {
-                Some(format!("belongs to the {} {}", own.owner.kind, own.owner.name))
+                Some(format!("belongs to {}", own.owner.resource_name()))
             }
             // What it says of itself is enough to remove what carries this custom resource's own marks.
             (_, Some(true)) => None,
@@ -269,6 +270,7 @@ impl Subject<'_> {
             failure: Some(Failure { category, message, stage: Stage::Uninstall }),
             present: None,
             contested: vec![],
+            unknown_fields: None,
             requested: None,
             repairs: None,
         };

@@ -11,7 +11,7 @@ use super::gzip;
 use crate::applyset;
 use crate::drift::{Hash, Mark};
 use crate::hooks;
-use crate::object::ObjectId;
+use crate::object::{ObjectId, resource_name};
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -84,6 +84,11 @@ pub struct OwnerMark {
 }
 
 impl OwnerMark {
+    /// As `kubectl get -o name` prints it, for messages about another resource than that on which the message is.
+    pub fn resource_name(&self) -> String {
+        resource_name(&self.group, &self.kind, &self.name)
+    }
+
     /// The same for every life of the resource, and short enough for a label.
     pub fn id(&self) -> String {
         applyset::id_of(&self.name, self.namespace.as_deref(), &self.kind, &self.group)

@@ -5,6 +5,7 @@
 //! recognised is passed on as helm said it, never dropped.
 
 use super::schema;
+use crate::chart::notes;
 
 /// A condition's message is read in a terminal; more than this is scrolled past.
 const LONGEST: usize = 2048;
@@ -117,6 +118,8 @@ fn template_error(text: &str) -> String {
         (place, rest) = (Some(inner), cause);
     }
     if let Some(place) = place {
+        // helm names only the template that it began with, so the line is that of an `include`.
+        let place = notes::behind(place).unwrap_or_else(|| place.to_owned());
         return format!("{place}: {rest}");
     }
     match traced(text).or_else(|| chained(text)) {
@@ -140,9 +143,17 @@ struct Frame<'a> {
 
 impl Trace<'_> {
     fn in_words(&self) -> String {
-        let [first, .., last] = self.frames.as_slice() else {
-            return match self.frames.as_slice() {
-                [only] => format!("{}: at {}: {}", only.place, only.expression, self.cause()),
+        // The chart has no such file: its notes begin with the next frame.
+        let frames = match self.frames.as_slice() {
+            [added, rest @ ..] if !rest.is_empty() && notes::behind(added.place).is_some() => rest,
+            frames => frames,
+        };
+        let [first, .., last] = frames else {
+            return match frames {
+                [only] => match notes::behind(only.place) {
+                    Some(notes) => format!("{notes}: {}", self.cause()),
+                    None => format!("{}: at {}: {}", only.place, only.expression, self.cause()),
+                },
                 _ => self.cause(),
             };
         };

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::custom_resource::CustomResource;
 use crate::discovery::Kind;
-use crate::error::sentence;
+use crate::error::{is_namespace_terminating, sentence};
 use crate::leader::guard::is_refusal;
 use crate::printable::escaped;
 use crate::reconcile::Context;
@@ -96,12 +96,14 @@ impl Events {
             Ok(Ok(())) => {}
             // Whoever holds the Lease tells the same.
             Ok(Err(error)) if is_refusal(&error) => {
-                tracing::debug!(reason, "an event is left out: {}", sentence(&error))
+                tracing::debug!(reason, "dropping event: {}", sentence(&error));
             }
-            Ok(Err(error)) => {
-                tracing::warn!(reason, "an event is left out, since it cannot be written: {}", sentence(&error))
+            // The custom resource goes with its namespace.
+            Ok(Err(error)) if is_namespace_terminating(&error) => {
+                tracing::debug!(reason, "dropping event: {}", sentence(&error));
             }
-            Err(_) => tracing::warn!(reason, "an event is left out: no answer within {} s", PATIENCE.as_secs()),
+            Ok(Err(error)) => tracing::warn!(reason, "dropping event: {}", sentence(&error)),
+            Err(_) => tracing::warn!(reason, "dropping event: no answer within {} s", PATIENCE.as_secs()),
         }
     }
 

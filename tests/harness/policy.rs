@@ -1,9 +1,41 @@
-//! A policy of the cluster that refuses a ConfigMap, but only in earnest: a dry run does not show it.
+//! Policies of the cluster: one refuses a ConfigMap, but only in earnest, so a dry run does not show it; another changes what is written.
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use super::{Project, config, until};
+
+/// A policy that replaces a value of objects called `web` or `proof`, and its binding.
+///
+/// # Arguments
+/// `of`: group, version and resource of the objects.
+/// `namespace`: where they are. None is everywhere.
+pub fn overruling(name: &str, of: [&str; 3], namespace: Option<&str>, [path, value]: [&str; 2]) -> [Value; 2] {
+    let admission = |kind: &str, spec: Value| json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    let [group, version, resource] = of.map(|text| json!([text]));
+    let rule =
+        json!({"apiGroups": group, "apiVersions": version, "operations": ["CREATE", "UPDATE"], "resources": resource});
+    let labels = namespace.map_or(json!({}), |name| json!({"kubernetes.io/metadata.name": name}));
+    let patch = format!("[JSONPatch{{op: \"replace\", path: \"{path}\", value: {value}}}]");
+    let policy = admission(
+        "MutatingAdmissionPolicy",
+        json!({
+            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": {"matchLabels": labels}},
+            "matchConditions": [{"name": "name", "expression": "object.metadata.name in ['web', 'proof']"}],
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": patch}}],
+        }),
+    );
+    [policy, admission("MutatingAdmissionPolicyBinding", json!({"policyName": name}))]
+}
+
+/// Whether a policy changes this ConfigMap already.
+pub async fn is_overruled(configs: &Api<DynamicObject>, name: &str) -> Option<()> {
+    let probe: DynamicObject = serde_json::from_value(config(name, "x")).expect("an object");
+    let params = PostParams { dry_run: true, ..Default::default() };
+    let made = configs.create(&params, &probe).await.expect("a dry run");
+    (made.data["data"]["colour"] != "x").then_some(())
+}
 
 impl Project {
     /// Refuses every write of the ConfigMap with this name, dry runs excepted.

@@ -27,6 +27,28 @@ async fn they_run_from_the_record_when_the_chart_is_gone() {
 }
 
 #[tokio::test]
+async fn what_they_leave_behind_is_named() {
+    let hooks = [
+        hook("stays", "pre-install", "", ""),
+        hook("goes", "post-install", "helm.sh/hook-delete-policy: hook-succeeded", ""),
+        hook("last", "post-delete", "", ""),
+    ];
+    let project = project(&hooks).await;
+    let _operator = project.run();
+    project.apply("web", colour("blue")).await;
+    project.condition("web", "Ready", "True").await;
+    project.delete("web").await;
+    project.gone("web").await;
+    let events = project.events("web", "HooksLeft").await;
+    let [(1, note)] = events.as_slice() else { panic!("{events:?}") };
+    let (ns, shown) = (&project.namespace, "Hook objects are left in place, as with helm uninstall");
+    assert!(note.starts_with(&format!("{shown}: Job {ns}/last, Job {ns}/stays; delete them")), "{note}");
+    for (name, is_there) in [("stays", true), ("last", true), ("goes", false)] {
+        assert_eq!(project.get("batch/v1", "Job", name).await.is_some(), is_there, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn foreground_deletion_does_not_overtake_them() {
     let project = project(&[hook("before", "pre-delete", "", "hang")]).await;
     let _operator = project.run();

@@ -53,6 +53,11 @@ pub struct Hook {
     pub ended: Option<Timestamp>,
 }
 
+/// The first line of a message, without the words that announce the others.
+fn first_line(message: &str) -> &str {
+    message.lines().next().unwrap_or_default().trim_end_matches("; its last lines:")
+}
+
 impl Facts {
     pub fn of(release: &Release) -> Self {
         Facts {
@@ -153,6 +158,7 @@ impl Picture {
         }
         facts.extend(told.held().map(|held| ("Held", held.to_owned())));
         facts.extend(told.contested().map(|contested| ("Contested", contested.to_owned())));
+        facts.extend(told.unknown_fields().map(|sentence| ("Warning", sentence.to_owned())));
         facts.extend(told.paused().map(|paused| {
             let said = format!("the operator leaves it alone (chartwright.dev/paused: {paused:?})");
             ("Paused", format!("{said}; resume it with `{}`", told.resume()))
@@ -181,7 +187,7 @@ impl Picture {
     fn release_sentence(&self, now: Timestamp) -> String {
         match (&self.release, self.told.release(), self.told.revision()) {
             (Some(facts), _, _) => format!(
-                "{}/{}, revision {} is {} ({}, chart {}, by {}, {} ago)",
+                "{}/{}, revision {}: {} ({}, chart {}, by {}, {} ago)",
                 facts.namespace,
                 facts.name,
                 facts.revision,
@@ -202,7 +208,7 @@ impl Picture {
             .conditions()
             .map(|condition| {
                 let text = |key: &str| condition[key].as_str().unwrap_or_default();
-                let message = text("message").lines().next().unwrap_or_default();
+                let message = first_line(text("message"));
                 let since = ago(text("lastTransitionTime").parse().ok(), now);
                 vec![format!("  {}", text("type")), text("status").into(), since, text("reason").into(), message.into()]
             })
@@ -264,8 +270,7 @@ impl Picture {
     /// What is said of the custom resource, its objects and its hooks, by name.
     fn lines(&self) -> Vec<(String, String)> {
         let told = &self.told;
-        let said =
-            told.error().map(|error| format!(": {}", error.lines().next().unwrap_or_default())).unwrap_or_default();
+        let said = told.error().map(|error| format!(": {}", first_line(&error))).unwrap_or_default();
         let revision = told.revision().map(|revision| format!(", revision {revision}")).unwrap_or_default();
         let mut all = vec![(told.shown(), format!("Ready={}{revision}{said}", told.ready().as_str()))];
         self.objects.iter().for_each(|node| node.lines(&mut all));

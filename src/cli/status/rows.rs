@@ -1,5 +1,7 @@
 //! The table of custom resources: a row each. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -18,6 +20,8 @@ const END: &str = "\x1b[0m";
 pub struct Look {
     /// With more columns, and errors in full.
     pub wide: bool,
+    /// A person reads it on a terminal, where a long error would fill the screen.
+    pub terminal: bool,
     /// Custom resources may be in several namespaces.
     pub namespaces: bool,
     pub without_heading: bool,
@@ -34,7 +38,9 @@ pub fn text(all: &[Told], look: Look, now: Timestamp) -> String {
         heading.extend(["OBJECTS", "GENERATION", "NOTES"]);
     }
     heading.push("LAST ERROR");
-    let escaped = |told: &Told| row(told, look, now).iter().map(|cell| escaped(cell).into_owned()).collect();
+    let ambiguous = ambiguous(all);
+    let row = |told: &Told| row(told, kind_of(told, &ambiguous), look, now);
+    let escaped = |told: &Told| row(told).iter().map(|cell| escaped(cell).into_owned()).collect();
     let rows: Vec<Vec<String>> = all.iter().map(escaped).collect();
     let table = crate::cli::output::table(&heading, &rows);
     let (first, rest) = table.split_once('\n').unwrap_or((&table, ""));
@@ -54,11 +60,26 @@ fn colour(told: &Told) -> Option<&'static str> {
     }
 }
 
-/// One row, without the heading: what a script that follows sees.
-pub fn row(told: &Told, look: Look, now: Timestamp) -> Vec<String> {
+/// Kinds that are in several groups, so that the group has to be shown.
+fn ambiguous<'a>(all: impl IntoIterator<Item = &'a Told>) -> BTreeSet<&'a str> {
+    let mut groups: BTreeMap<&'a str, &'a str> = BTreeMap::new();
+    let of_several = |told: &&'a Told| *groups.entry(&told.kind).or_insert(&told.group) != told.group;
+    all.into_iter().filter(of_several).map(|told| told.kind.as_str()).collect()
+}
+
+/// `Nginx`, or `Nginx.demo.example.com` where that alone is ambiguous. Either may be given to a command.
+fn kind_of(told: &Told, ambiguous: &BTreeSet<&str>) -> String {
+    match ambiguous.contains(told.kind.as_str()) {
+        true => format!("{}.{}", told.kind, told.group),
+        false => told.kind.clone(),
+    }
+}
+
+/// One row, without the heading.
+fn row(told: &Told, kind: String, look: Look, now: Timestamp) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let mut row = vec![
-        told.kind.clone(),
+        kind,
         told.metadata.name.clone(),
         or_dash(told.release().map(str::to_owned)),
         or_dash(told.revision().map(|revision| revision.to_string())),
@@ -73,8 +94,9 @@ pub fn row(told: &Told, look: Look, now: Timestamp) -> Vec<String> {
         let generation = told.metadata.generation.unwrap_or_default();
         row.extend([objects(told), generation.to_string(), or_dash(Some(notes(told)).filter(|it| !it.is_empty()))]);
     }
-    let error = said(told).map(|error| if look.wide { one_line(&error) } else { short(&one_line(&error)) });
-    row.push(or_dash(error));
+    let is_cut = look.terminal && !look.wide;
+    let error = said(told).map(|error| one_line(&error));
+    row.push(or_dash(error.map(|error| if is_cut { short(&error) } else { error })));
     row
 }
 
@@ -98,6 +120,7 @@ fn notes(told: &Told) -> String {
         (told.held().is_some(), "held"),
         (told.paused().is_some(), "paused"),
         (told.contested().is_some(), "contested"),
+        (told.unknown_fields().is_some(), "unknown fields"),
     ];
     notes.into_iter().filter(|(is, _)| *is).map(|(_, word)| word).collect::<Vec<_>>().join(",")
 }
@@ -113,19 +136,21 @@ fn short(text: &str) -> String {
     }
 }
 
-/// A line for each custom resource that is not as it was.
+/// A line for each custom resource that is not as it was. On a terminal the whole table is shown again instead.
 pub fn changes(new: &[Told], old: &[Told]) -> Vec<String> {
+    let ambiguous = ambiguous(new.iter().chain(old));
+    let name = |told: &Told| format!("{} {}", kind_of(told, &ambiguous), told.place());
     let line = |told: &Told| {
-        let error = said(told).map(|error| format!(": {}", short(&one_line(&error)))).unwrap_or_default();
+        let error = said(told).map(|error| format!(": {}", one_line(&error))).unwrap_or_default();
         let revision = told.revision().map(|revision| format!(", revision {revision}")).unwrap_or_default();
         let repairs = Some(told.repairs()).filter(|count| *count > 0).map(|count| format!(", repairs {count}"));
         let ready = told.ready().as_str();
-        format!("{} Ready={ready}{revision}{}{error}", told.shown(), repairs.unwrap_or_default())
+        format!("{} Ready={ready}{revision}{}{error}", name(told), repairs.unwrap_or_default())
     };
     let before: Vec<String> = old.iter().map(line).collect();
     let changed = new.iter().map(line).filter(|line| !before.contains(line));
     let gone = old.iter().filter(|told| !new.iter().any(|other| other.metadata.uid == told.metadata.uid));
-    changed.chain(gone.map(|told| format!("{} is gone", told.shown()))).collect()
+    changed.chain(gone.map(|told| format!("{} is gone", name(told)))).collect()
 }
 
 /// The same for scripts.
@@ -149,6 +174,7 @@ pub fn data(told: &Told) -> Value {
         "held": told.held(),
         "paused": told.paused(),
         "contested": told.contested(),
+        "unknownFields": told.unknown_fields(),
     })
 }
 
@@ -183,8 +209,19 @@ Nginx   web    -         -          False   0         60s   RenderFailed: a b
     }
 
     #[test]
+    fn kinds_of_one_name_are_told_apart_by_their_groups() {
+        let other = Told { group: "other.io".into(), ..ready() };
+        let table = text(&[ready(), other.clone()], Look::default(), now());
+        let kinds: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(kinds, ["KIND", "Nginx.demo.io", "Nginx.other.io"]);
+        let mut gone = other;
+        gone.metadata.uid = "v".into();
+        assert_eq!(changes(&[ready()], &[ready(), gone]), ["Nginx.other.io shop/web is gone"]);
+    }
+
+    #[test]
     fn wide_and_all_namespaces_say_more_and_scripts_need_no_heading() {
-        let look = Look { wide: true, namespaces: true, without_heading: true, colour: false };
+        let look = Look { wide: true, namespaces: true, without_heading: true, ..Look::default() };
         let mut held = ready();
         held.pause = Pause::Open;
         let row = text(&[held], look, now());
@@ -193,11 +230,14 @@ Nginx   web    -         -          False   0         60s   RenderFailed: a b
     }
 
     #[test]
-    fn a_long_error_is_cut_and_colours_say_how_bad_it_is() {
-        let long = told(conditions(&[("Ready", "False", "X", &"ö".repeat(200))]));
-        let cut = text(std::slice::from_ref(&long), Look { colour: true, ..Look::default() }, now());
+    fn a_long_error_is_cut_on_a_terminal_only_and_colours_say_how_bad_it_is() {
+        let long = [told(conditions(&[("Ready", "False", "X", &"ö".repeat(200))]))];
+        let cut = text(&long, Look { colour: true, terminal: true, ..Look::default() }, now());
         assert!(cut.contains("…") && cut.contains(YELLOW), "{cut}");
-        assert!(text(&[long], Look { wide: true, ..Look::default() }, now()).contains(&"ö".repeat(200)));
+        for look in [Look::default(), Look { wide: true, terminal: true, ..Look::default() }] {
+            assert!(text(&long, look, now()).contains(&"ö".repeat(200)), "{look:?}");
+        }
+        assert!(changes(&long, &[])[0].contains(&"ö".repeat(200)));
     }
 
     #[test]

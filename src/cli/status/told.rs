@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use crate::cli::waiting::condition;
 use crate::release::OwnerMark;
 use crate::release::mask::MASK;
+use crate::status::UNKNOWN_FIELDS;
 use crate::wishes::{self, PAUSED, Pause};
 
 /// A custom resource in a list.
@@ -85,8 +86,13 @@ impl Listed {
 impl Told {
     /// `Nginx default/web`
     pub fn shown(&self) -> String {
-        let place = self.metadata.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
-        format!("{} {place}{}", self.kind, self.metadata.name)
+        format!("{} {}", self.kind, self.place())
+    }
+
+    /// `default/web`
+    pub fn place(&self) -> String {
+        let namespace = self.metadata.namespace.as_ref().map(|namespace| format!("{namespace}/")).unwrap_or_default();
+        format!("{namespace}{}", self.metadata.name)
     }
 
     pub fn owner_mark(&self) -> OwnerMark {
@@ -194,6 +200,10 @@ impl Told {
 
     pub fn contested(&self) -> Option<&str> {
         self.truth("Contested")
+    }
+
+    pub fn unknown_fields(&self) -> Option<&str> {
+        self.truth(UNKNOWN_FIELDS)
     }
 
     /// What the annotation that pauses it says, as far as it holds.

@@ -24,6 +24,10 @@ use crate::release::{HeldBy, History, Hold, Own, Release, Status, Summary, Troub
 const WITHOUT: &str =
     "set the annotation helm.sdk.operatorframework.io/uninstall-disable-hooks: \"true\" to delete without its hooks";
 
+/// How many hooks are looked for, each by a call, and how many of their objects an event names.
+const MOST_HOOKS: usize = 100;
+const MOST_NAMED: usize = 10;
+
 impl Subject<'_> {
     /// Runs the hooks of a release that goes, and returns its history after that.
     ///
@@ -150,6 +154,27 @@ impl Subject<'_> {
             });
         }
         self.store.update(&release).await?;
+        Ok(())
+    }
+
+    /// Names the objects of hooks that stay when everything else of the release is deleted. As with `helm uninstall`, only their delete
+    /// policies delete them.
+    pub(in crate::reconcile) async fn tell_hooks_left(&self, history: &History) -> Result<(), ReconcileError> {
+        let kinds = self.context.kinds.kinds();
+        let proven = history.iter().filter(|release| release.is_proven());
+        let left = self.runner(&kinds).left(proven.flat_map(|release| &release.hooks).take(MOST_HOOKS)).await;
+        if left.is_empty() || self.is_namespace_going().await? {
+            return Ok(());
+        }
+        let mut names: Vec<String> = left.iter().take(MOST_NAMED).map(ToString::to_string).collect();
+        if left.len() > MOST_NAMED {
+            names.push(format!("{} more", left.len() - MOST_NAMED));
+        }
+        let message = format!(
+            "Hook objects are left in place, as with helm uninstall: {}; delete them if they are not needed, or set helm.sh/hook-delete-policy in the chart",
+            names.join(", ")
+        );
+        self.tell("HooksLeft", &message).await;
         Ok(())
     }
 

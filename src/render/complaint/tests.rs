@@ -38,6 +38,25 @@ fn a_chain_of_includes_is_its_ends() {
 }
 
 #[test]
+fn a_failure_of_the_notes_names_the_file_of_the_chart() {
+    let three = "Error: template: app/templates/chartwright-notes.yaml:3:21: executing \
+        \"app/templates/chartwright-notes.yaml\" at <include $name .>: error calling include: template: \
+        app/templates/NOTES.txt:1:10: executing \"app/templates/NOTES.txt\" at <.Values.a.b>: nil pointer evaluating \
+        interface {}.b";
+    let four = "Error: app/templates/chartwright-notes.yaml:3:21\n  executing \"app/templates/chartwright-notes.yaml\" at \
+        <include $name .>:\n    error calling include:\napp/templates/NOTES.txt:1:10\n  executing \
+        \"app/templates/NOTES.txt\" at <.Values.a.b>:\n    nil pointer evaluating interface {}.b";
+    for stderr in [three, four] {
+        assert_eq!(
+            template(&format!("{stderr}{HINT}")),
+            "app/templates/NOTES.txt:1:10: at <.Values.a.b>: nil pointer evaluating interface {}.b"
+        );
+    }
+    let failed = "Error: execution error at (app/templates/chartwright-notes.yaml:3:21): need a name";
+    assert_eq!(template(failed), "app/templates/NOTES.txt: need a name");
+}
+
+#[test]
 fn a_single_failure_keeps_its_cause() {
     let stderr = "Error: template: app/templates/a.yaml:1:3: executing \"app/templates/a.yaml\" at <index .Values.list 3>: \
         error calling index: index out of range: 3";

@@ -84,7 +84,7 @@ impl Reason {
             Reason::Sourced => "Values may come from these.",
             Reason::ActedAs => "Objects are read and written as these accounts of the release's namespace.",
             Reason::Scaled => "See which workloads an autoscaler governs: their number of replicas is left to it.",
-            Reason::Told => "Tell what happened. Repeated events are counted in the first one, which is a patch.",
+            Reason::Told => "Record events. A repeated event is counted in the first one, by a patch.",
             Reason::Defined => "See which kinds come and go.",
             Reason::Leaving => "See whether a namespace exists or is on its way out.",
             Reason::Explained => "Find out why a workload is not ready.",

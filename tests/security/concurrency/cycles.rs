@@ -115,7 +115,9 @@ async fn a_cycle_over_two_kinds_is_refused() {
     let _operator = project.run();
     let told = project.not_ready("alpha", "InvalidValues").await;
     let message = told["message"].as_str().unwrap();
-    assert!(message.contains("the App alpha") && message.contains("the Shop beta"), "{message}");
+    let group = &project.resource.group;
+    let names = [format!("app.{group}/alpha"), format!("shop.{group}/beta")];
+    assert!(names.iter().all(|name| message.contains(name)), "{message}");
     let shops: Api<DynamicObject> = Api::namespaced_with(project.client.clone(), &project.namespace, &other);
     until("the other one is refused too", async || {
         let conditions = shops.get("beta").await.unwrap().data["status"]["conditions"].as_array()?.clone();
@@ -167,7 +169,9 @@ async fn an_annotation_on_an_object_hides_no_cycle() {
     make(&project, &shop, "ConfigMap", "beta", "alpha").await;
     let told = project.not_ready("alpha", "InvalidValues").await;
     let message = told["message"].as_str().unwrap();
-    assert!(message.contains("the App alpha") && message.contains("the Shop beta"), "{message}");
+    let group = &project.resource.group;
+    let names = [format!("app.{group}/alpha"), format!("shop.{group}/beta")];
+    assert!(names.iter().all(|name| message.contains(name)), "{message}");
     stays(Duration::from_secs(5), "no more revisions", async || newest(&project).await).await;
 }
 
